@@ -1,0 +1,57 @@
+# `make demo` and `make test` need Python 3.11+ and make, nothing else: they set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick lint format bench docs pins clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "make: $(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/ready-bench: $(VENV)/ready requirements/bench.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+demo: $(VENV)/ready ## Make a failing run of a six-process shop and explain the failure.
+	$(BIN)/beforehand demo
+
+test: lint ## Check everything: lint, types, docs and all tests.
+	$(BIN)/python docs/build.py --check
+	$(BIN)/pytest
+
+quick: lint ## The same without the slow tests; under two minutes.
+	$(BIN)/pytest -m "not slow"
+
+lint: $(VENV)/ready ## Check format, lint rules and types.
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy --no-error-summary
+
+format: $(VENV)/ready ## Format the code.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet .
+
+bench: $(VENV)/ready-bench ## Measure clocks and histories beside their rivals.
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/ready ## Draw the diagrams of docs/ again and check every link and example.
+	$(BIN)/python docs/build.py
+
+pins: ## Choose the newest versions and write requirements/*.txt with hashes (slow).
+	$(PYTHON) -m venv $(VENV)-pins
+	$(VENV)-pins/bin/pip install --quiet pip-tools
+	for name in dev bench; do $(VENV)-pins/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --no-header --strip-extras \
+	  --output-file requirements/$$name.txt requirements/$$name.in || exit 1; done
+
+clean: ## Remove what the commands above made.
+	rm -rf $(VENV) $(VENV)-pins .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo-output
