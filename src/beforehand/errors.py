@@ -67,9 +67,7 @@ class TooManyEventsError(LocalProtocolError):
     """More than `events_max` events in tick `tick`; the next tick has room again."""
 
     def __init__(self, *, tick: int, events_max: int) -> None:
-        super().__init__(
-            f"more than {events_max} event(s) in tick {tick}: raise events_per_tick or use a finer tick"
-        )
+        super().__init__(f"more than {events_max} event(s) in tick {tick}: raise events_per_tick or use a finer tick")
         self.tick = tick
         self.events_max = events_max
 
@@ -98,9 +96,7 @@ class NotInViewError(LocalProtocolError):
     """`process` is not a member of the view in which the stamp was to be written."""
 
     def __init__(self, *, process: str) -> None:
-        super().__init__(
-            f"process {process!r} is not in the view: install a view that has it, or write names"
-        )
+        super().__init__(f"process {process!r} is not in the view: install a view that has it, or write names")
         self.process = process
 
 

@@ -72,9 +72,7 @@ class Event:
     time: int | None = None  # Nanoseconds since 1970 on the process's own clock.
     name: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    clock: Mapping[str, int] | None = field(
-        default=None, hash=False
-    )  # The stamp that the application reported.
+    clock: Mapping[str, int] | None = field(default=None, hash=False)  # The stamp that the application reported.
 
     def __post_init__(self) -> None:
         if not self.process:

@@ -1,0 +1,43 @@
+"""Which numbered messages of one sender were received: exact, whatever their order, in little memory."""
+
+from __future__ import annotations
+
+__all__ = ["SequenceSet"]
+
+
+class SequenceSet:
+    """A set of numbers from 1, kept as a mark up to which all are in, and those above it one by one.
+
+    Grows with the gaps, not with the numbers. No window: a repetition is recognised however late it comes.
+    """
+
+    __slots__ = ("_above", "_mark")
+
+    def __init__(self, mark: int = 0) -> None:
+        self._mark = mark  # All numbers up to this one are in.
+        self._above: set[int] = set()  # Those above the mark, none equal to mark + 1.
+
+    def add(self, number: int) -> bool:
+        """Whether the number was not in before; it is now."""
+        if number in self:
+            return False
+        if number == self._mark + 1:
+            self._mark = number
+            while self._mark + 1 in self._above:
+                self._mark += 1
+                self._above.remove(self._mark)
+        else:
+            self._above.add(number)
+        return True
+
+    def __contains__(self, number: int) -> bool:
+        return number <= self._mark or number in self._above
+
+    @property
+    def mark(self) -> int:
+        return self._mark
+
+    @property
+    def gaps(self) -> int:
+        """How many numbers above the mark are held one by one."""
+        return len(self._above)
