@@ -1,0 +1,22 @@
+"""The inner loops, compiled by numba: plain arrays in, plain arrays out.
+
+They know nothing of names, files or Spark. The same kernels replay a whole history in memory and a block of a
+larger one on Spark; that is what the arguments `front` and `entering` are for.
+"""
+
+from beforehand.history.kernels.compiled import kernel
+from beforehand.history.kernels.graph import path_back, strong_components, topological_order
+from beforehand.history.kernels.pairs import crossed_pairs
+from beforehand.history.kernels.replay import NO_TIME, lamport_times, overtaken, replay
+
+__all__ = [
+    "NO_TIME",
+    "crossed_pairs",
+    "kernel",
+    "lamport_times",
+    "overtaken",
+    "path_back",
+    "replay",
+    "strong_components",
+    "topological_order",
+]

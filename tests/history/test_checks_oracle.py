@@ -1,0 +1,236 @@
+"""The checks against their definitions, pair by pair, on random histories."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from beforehand.events import Event
+from beforehand.history import History
+from random_histories import Step, as_events, pasts, random_steps
+
+SEEDS = range(60)
+
+
+def world(seed: int) -> tuple[list[Step], list[int], History]:
+    random = Random(seed)
+    steps = random_steps(
+        random,
+        processes=random.randint(2, 6),
+        steps=random.randint(5, 60),
+        loss=random.choice([0.0, 0.3]),
+        skew_ns=random.choice([0, 2_000]),
+        untimed=random.choice([0.0, 0.2]),
+    )
+    return steps, pasts(steps), History(as_events(steps))
+
+
+def receives(steps: list[Step]) -> list[tuple[str, int, int]]:
+    """(message, step of its send, step of its receive)."""
+    sent = {message: at for at, step in enumerate(steps) for message in step.sends}
+    return [(message, sent[message], at) for at, step in enumerate(steps) for message in step.receives]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fifo_and_causal_count_the_overtaken_receives(seed: int) -> None:
+    steps, past, history = world(seed)
+    all_receives = receives(steps)
+    fifo = causal = 0
+    for _, sent, received in all_receives:
+        earlier = [
+            other_sent
+            for _, other_sent, other in all_receives
+            if steps[other].process == steps[received].process and steps[other].index < steps[received].index
+        ]
+        causal += any(past[other] >> sent & 1 for other in earlier)
+        fifo += any(steps[o].process == steps[sent].process and steps[o].index > steps[sent].index for o in earlier)
+    report = history.check()
+    assert (report.counts["fifo"], report.counts["causal"]) == (fifo, causal)
+    assert sum(v.kind == "causal" for v in report.violations) == causal
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_causal_witness_is_one(seed: int) -> None:
+    steps, past, history = world(seed)
+    at = {(step.process, step.index): i for i, step in enumerate(steps)}
+    sent = {message: i for i, step in enumerate(steps) for message in step.sends}
+    for violation in history.check().violations:
+        if violation.kind not in ("fifo", "causal"):
+            continue
+        late, early = violation.messages
+        *chain, overtaker, received = (at[event.process, event.index] for event in violation.events)
+        assert (chain[0], chain[-1]) == (sent[late], sent[early])
+        assert past[sent[early]] >> sent[late] & 1
+        assert late in steps[received].receives
+        assert early in steps[overtaker].receives
+        assert steps[overtaker].process == steps[received].process
+        assert steps[overtaker].index < steps[received].index
+        assert len(violation.reasons) == len(chain) - 1
+
+
+def brute_force_total(steps: list[Step]) -> tuple[int, dict[str, set[str]]]:
+    """Components of the relation "some process received a in an earlier event than b", by closing it transitively."""
+    sequences: dict[str, list[list[str]]] = {}
+    for step in steps:
+        if step.receives:
+            sequences.setdefault(step.process, []).append(step.receives)
+    messages = sorted({m for groups in sequences.values() for group in groups for m in group})
+    before = {m: set() for m in messages}
+    for groups in sequences.values():
+        for i, group in enumerate(groups):
+            for later in groups[i + 1 :]:
+                for a, b in product(group, later):
+                    before[a].add(b)
+    for k in messages:
+        for i in messages:
+            if k in before[i]:
+                before[i] |= before[k]
+    knots = {frozenset(b for b in messages if b in before[a] and a in before[b]) for a in messages if a in before[a]}
+    return len(knots), before
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_total_counts_the_groups_that_no_one_order_fits(seed: int) -> None:
+    steps, _, history = world(seed)
+    count, before = brute_force_total(steps)
+    report = history.check()
+    assert report.counts["total"] == count
+    for violation in report.violations:
+        if violation.kind == "total":
+            cycle = violation.messages
+            assert len(cycle) == len(violation.reasons) == len(violation.events) // 2
+            for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True):
+                assert b in before[a]
+                assert a in before[b]
+
+
+def test_the_witness_of_total_order_is_the_shortest_cycle() -> None:
+    # p and q swap m1 and m2; a longer cycle through m3 and m4 exists too, in the same knot.
+    events = [
+        Event(process="s", index=1, sends=("m1", "m2", "m3", "m4")),
+        *(Event(process="p", index=i + 1, receives=(m,)) for i, m in enumerate(("m1", "m3", "m2"))),
+        *(Event(process="q", index=i + 1, receives=(m,)) for i, m in enumerate(("m2", "m4", "m1"))),
+        *(Event(process="r", index=i + 1, receives=(m,)) for i, m in enumerate(("m4", "m3", "m1"))),
+    ]
+    report = History(events).check()
+    assert report.counts["total"] == 1
+    (violation,) = [v for v in report.violations if v.kind == "total"]
+    assert len(violation.messages) == 2, violation
+
+
+def test_three_processes_can_break_total_order_without_any_two_of_them_doing_so() -> None:
+    events = [
+        Event(process="s", index=1, sends=("a", "b", "c")),
+        *(Event(process="p", index=i + 1, receives=(m,)) for i, m in enumerate("ab")),
+        *(Event(process="q", index=i + 1, receives=(m,)) for i, m in enumerate("bc")),
+        *(Event(process="r", index=i + 1, receives=(m,)) for i, m in enumerate("ca")),
+    ]
+    report = History(events).check()
+    assert report.counts["total"] == 1
+    (violation,) = report.violations
+    assert set(violation.messages) == {"a", "b", "c"}
+    assert violation.why == "no one order fits 3 messages: 'a' before 'b' before 'c' before 'a'"
+
+
+def test_messages_received_in_one_event_have_no_order() -> None:
+    events = [
+        Event(process="s", index=1, sends=("a",)),
+        Event(process="s", index=2, sends=("b",)),
+        Event(process="p", index=1, receives=("b", "a")),
+        Event(process="q", index=1, receives=("a",)),
+        Event(process="q", index=2, receives=("b",)),
+    ]
+    assert History(events).check().passed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_temporal_order_for_a_given_delta(seed: int) -> None:
+    steps, _, history = world(seed)
+    for delta in (0, 150, 1_000):
+        late = 0
+        all_receives = [(s, r) for _, s, r in receives(steps) if steps[s].time is not None]
+        for sent, received in all_receives:
+            late += any(
+                (steps[other_sent].time or 0) - (steps[sent].time or 0) > delta
+                for other_sent, other in all_receives
+                if steps[other].process == steps[received].process and steps[other].index < steps[received].index
+            )
+        assert history.check(delta_ns=delta).counts["temporal"] == late
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_finer_conditions(seed: int) -> None:
+    steps, past, history = world(seed)
+
+    def before(a: int, b: int) -> bool:
+        return bool(past[b] >> a & 1)
+
+    def local(a: int, b: int) -> bool:
+        return steps[a].process == steps[b].process and steps[a].index < steps[b].index
+
+    expected = dict.fromkeys(("C1", "C2", "C3", "mysterious"), 0)
+    pairs = receives(steps)
+    for (m, s1, r1), (n, s2, r2) in product(pairs, pairs):
+        if m == n:
+            continue
+        expected["C1"] += before(s1, s2) and before(r2, r1)
+        expected["C2"] += local(s1, s2) and before(r2, r1)
+        expected["C3"] += before(s1, s2) and local(r2, r1)
+        expected["mysterious"] += before(s1, r2) and before(s2, r1)
+    expected["mysterious"] //= 2
+    assert history.conditions().broken == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reported_clocks_are_compared_with_the_recomputed_ones(seed: int) -> None:
+    steps, _, history = world(seed)
+    events = as_events(steps)
+    random = Random(seed)
+    right = [with_clock(event, history.stamp(event)) for event in events]
+    assert History(right).check().counts["clock"] == 0
+
+    wrong = sorted(random.sample(range(len(events)), min(len(events), 3)))
+    damaged = list(right)
+    for at in wrong:
+        stamp = history.stamp(events[at])
+        change = random.choice(["more", "less", "stranger"])
+        if change == "stranger":
+            stamp["nobody"] = 1
+        else:
+            process = random.choice(sorted(stamp))
+            stamp[process] += 1 if change == "more" else -1
+        damaged[at] = with_clock(events[at], stamp)
+    report = History(damaged).check()
+    assert report.counts["clock"] == len(wrong)
+    firsts: dict[str, int] = {}
+    for at in wrong:
+        firsts[steps[at].process] = min(firsts.get(steps[at].process, 10**9), steps[at].index)
+    found = {v.events[0].process: v.events[0].index for v in report.violations if v.kind == "clock"}
+    assert found == firsts
+
+
+def with_clock(event: Event, clock: dict[str, int]) -> Event:
+    return Event(process=event.process, index=event.index, sends=event.sends, receives=event.receives, clock=clock)
+
+
+def test_inferred_messages_are_left_out_and_said_so() -> None:
+    events = [
+        Event(process="s", index=1, sends=("~1",)),
+        Event(process="s", index=2, sends=("~2",)),
+        Event(process="p", index=1, receives=("~2",)),
+        Event(process="p", index=2, receives=("~1",)),
+    ]
+    report = History(events).check()
+    assert report.passed
+    assert "inferred" in report.notes[0]
+
+
+def test_a_long_list_of_findings_is_cut_and_says_so() -> None:
+    sends = [Event(process="s", index=i, sends=(f"m{i}",)) for i in range(1, 21)]
+    reversed_receives = [Event(process="p", index=i, receives=(f"m{21 - i}",)) for i in range(1, 21)]
+    report = History([*sends, *reversed_receives]).check(limit=5)
+    assert report.counts["fifo"] == 19
+    assert sum(v.kind == "fifo" for v in report.violations) == 5
+    assert "fifo: 19 found, the first 5 are listed" in report.notes

@@ -1,0 +1,160 @@
+"""Measures: clock offsets, synchrony, lateness, concurrency, hidden channels."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from beforehand.events import Event
+from beforehand.history import ClockBounds, HiddenChannel, History, Lateness, Synchrony
+from beforehand.history.offsets import _through_references
+from random_histories import as_events, pasts, random_steps
+
+
+def event(name: str, time: int | None, *, sends: str = "", receives: str = "", resource: str = "") -> Event:
+    process, index = name.split(":")
+    return Event(
+        process=process,
+        index=int(index),
+        time=time,
+        sends=tuple(sends.split()),
+        receives=tuple(receives.split()),
+        attributes={"resource": resource} if resource else {},
+    )
+
+
+def test_a_round_trip_bounds_an_offset_from_both_sides() -> None:
+    # q runs 100 ahead. p → q takes 10 (seen as 110), q → p takes 20 (seen as −80).
+    history = History(
+        [
+            event("p:1", 1000, sends="there"),
+            event("q:1", 1110, receives="there"),
+            event("q:2", 1200, sends="back"),
+            event("p:2", 1120, receives="back"),
+        ]
+    )
+    measures = history.measure()
+    assert measures.references == ("p",)
+    assert measures.clocks == {"p": ClockBounds(0, 0), "q": ClockBounds(80, 110)}
+    assert (measures.epsilon_min_ns, measures.epsilon_max_ns) == (80, 110)
+    assert measures.delta_ns == 110
+    assert measures.synchrony == Synchrony(tightness_ns=0, steadiness_ns=0, uncertainty_ns=190)
+
+
+def test_what_nothing_bounds_is_none() -> None:
+    history = History([event("p:1", 0, sends="m"), event("q:1", 50, receives="m"), event("r:1", 9)])
+    clocks = history.measure().clocks
+    assert clocks["q"] == ClockBounds(None, 50)
+    assert clocks["r"] == ClockBounds(0, 0)
+    assert history.measure().epsilon_max_ns is None
+
+
+def test_the_reference_is_the_process_with_most_messages() -> None:
+    events = [event("hub:1", 0, sends="a b"), event("p:1", 5, receives="a"), event("q:1", 7, receives="b")]
+    assert History(events).measure().references == ("hub",)
+
+
+def test_clocks_that_no_constant_offsets_fit_give_none_and_a_note() -> None:
+    # Seen from both sides the message takes negative time: a clock was set in between.
+    history = History(
+        [
+            event("p:1", 1000, sends="there"),
+            event("q:1", 900, receives="there"),
+            event("q:2", 1000, sends="back"),
+            event("p:2", 950, receives="back"),
+            event("x:1", 0, sends="other"),
+            event("y:1", 3, receives="other"),
+        ]
+    )
+    measures = history.measure()
+    assert measures.clocks["q"] == ClockBounds(None, None)
+    assert measures.clocks["y"] == ClockBounds(None, 3)
+    assert any("no constant offsets fit the clocks of p, q" in note for note in measures.notes)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_true_offsets_lie_within_the_bounds(seed: int) -> None:
+    random = Random(seed)
+    steps = random_steps(random, processes=5, steps=120)
+    offset = {f"p{i}": random.randint(-10_000, 10_000) for i in range(5)}
+    for at, step in enumerate(steps):
+        step.time = 1_000_000 + at * 100 + offset[step.process]
+    measures = History(as_events(steps)).measure()
+    (reference,) = measures.references
+    true_epsilon = max(offset.values()) - min(offset.values())
+    for process, bounds in measures.clocks.items():
+        true = offset[process] - offset[reference]
+        assert bounds.offset_min_ns is None or bounds.offset_min_ns <= true
+        assert bounds.offset_max_ns is None or true <= bounds.offset_max_ns
+    assert measures.epsilon_min_ns is not None
+    assert measures.epsilon_min_ns <= true_epsilon
+    assert measures.epsilon_max_ns is None or true_epsilon <= measures.epsilon_max_ns
+
+
+def test_bounds_by_way_of_the_reference_agree_with_those_over_all_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = History(as_events(random_steps(Random(5), processes=6, steps=200, skew_ns=500)))
+    exact = history.measure()
+    monkeypatch.setattr("beforehand.history.offsets.ALL_PAIRS_MAX", 0)
+    assert _through_references is not None
+    assert history.measure().clocks == exact.clocks
+    assert history.measure().references == exact.references
+
+
+def test_lecture_tightness_steadiness_and_uncertainty() -> None:
+    # m to p and q takes 10 and 35; n to p takes 50.
+    history = History(
+        [
+            event("s:1", 0, sends="m"),
+            event("s:2", 100, sends="n"),
+            event("p:1", 10, receives="m"),
+            event("q:1", 35, receives="m"),
+            event("p:2", 150, receives="n"),
+        ]
+    )
+    assert history.measure().synchrony == Synchrony(tightness_ns=25, steadiness_ns=40, uncertainty_ns=40)
+
+
+def test_the_share_of_late_messages_for_each_delta() -> None:
+    events = [event("s:1", 0, sends=" ".join(f"m{i}" for i in range(10)))]
+    events += [event(f"p:{i + 1}", 10 * (i + 1), receives=f"m{i}") for i in range(10)]
+    lateness = History(events).measure().lateness
+    assert lateness == (Lateness(50, 0.5), Lateness(90, 0.1), Lateness(100, 0.0))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_concurrency_is_the_share_of_concurrent_pairs(seed: int) -> None:
+    steps = random_steps(Random(seed), steps=40)
+    ordered = sum(past.bit_count() for past in pasts(steps))
+    assert History(as_events(steps)).measure().concurrency == pytest.approx(1 - ordered / (40 * 39 / 2))
+
+
+def test_lecture_a_hidden_channel_is_suspected_where_time_knows_more_than_messages() -> None:
+    # p and q know each other's clocks to within 20; both touch the valve, 1000 apart, and no message went between.
+    events = [
+        event("p:1", 0, sends="there"),
+        event("q:1", 10, receives="there"),
+        event("q:2", 20, sends="back"),
+        event("p:2", 30, receives="back"),
+        event("p:3", 100, resource="valve"),
+        event("q:3", 1100, resource="valve"),
+        event("p:4", 1105, resource="valve"),
+    ]
+    history = History(events)
+    (hidden,) = history.measure().hidden_channels
+    assert hidden == HiddenChannel("valve", history.event("p:3").id, history.event("q:3").id, 990)
+
+
+def test_no_hidden_channel_where_a_message_explains_the_order() -> None:
+    events = [
+        event("p:1", 0, sends="m", resource="valve"),
+        event("q:1", 5000, receives="m", resource="valve"),
+    ]
+    assert History(events).measure().hidden_channels == ()
+
+
+def test_times_at_the_ends_of_the_range_are_left_out_with_a_note() -> None:
+    history = History([event("p:1", -(2**63 - 1), sends="m"), event("q:1", 2**63 - 1, receives="m")])
+    measures = history.measure()
+    assert measures.delta_ns is None
+    assert "1 receives lack a usable time at one end" in measures.notes
