@@ -24,7 +24,8 @@ class Machine:
         self.steady += ms
 
     def clock(self, **options: object) -> HybridClock:
-        return HybridClock(wall_ms=lambda: self.wall, steady_ms=lambda: self.steady, **options)  # type: ignore[arg-type]
+        ms = 1_000_000
+        return HybridClock(wall_ns=lambda: self.wall * ms, steady_ns=lambda: self.steady * ms, **options)  # type: ignore[arg-type]
 
 
 def at(milliseconds: int, counter: int = 0) -> HybridStamp:

@@ -19,7 +19,8 @@ from beforehand.clocks.hybrid import HybridClock, HybridStamp
 from beforehand.clocks.lamport import LamportClock, LamportStamp
 from beforehand.clocks.matrix import MatrixClock, MatrixStamp
 from beforehand.clocks.offset import OffsetClock, OffsetStamp
-from beforehand.clocks.ordering import ObserverClock, OrderingClock, OrderingStamp
+from beforehand.clocks.ordering import ObserverClock, OrderingClock
+from beforehand.clocks.ordering_stamp import OrderingStamp
 from beforehand.clocks.peers import PeerPolicy
 from beforehand.clocks.relation import Relation
 from beforehand.clocks.sequence import SequenceSet

@@ -40,6 +40,7 @@ from beforehand.errors import ClockExhaustedError, ClockStepError, FutureStampEr
 __all__ = ["HybridClock", "HybridStamp"]
 
 COUNTER_BITS: Final = 16
+MILLISECOND: Final = 1_000_000
 HYBRID_MAX: Final = 2**64 - 1
 
 
@@ -96,22 +97,14 @@ class HybridStamp(Stamp):
         return cls(value)
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _steady_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class HybridClock:
     """The hybrid clock of one process. Thread-safe."""
 
     def __init__(
         self,
         *,
-        wall_ms: Callable[[], int] = _wall_ms,
-        steady_ms: Callable[[], int] = _steady_ms,
+        wall_ns: Callable[[], int] = time.time_ns,
+        steady_ns: Callable[[], int] = time.monotonic_ns,
         refuse_ahead_ms: int = 60_000,
         warn_ahead_ms: int = 500,
         refuse_step_ms: int | None = None,
@@ -125,8 +118,8 @@ class HybridClock:
         if refuse_ahead_ms < warn_ahead_ms or warn_ahead_ms < 0 or reserve_ms < 1:
             raise LocalProtocolError("0 ≤ warn_ahead_ms ≤ refuse_ahead_ms and reserve_ms ≥ 1 must hold")
         HybridStamp(restored)  # Validates it.
-        self._wall: Final = wall_ms
-        self._steady: Final = steady_ms
+        self._wall: Final = wall_ns
+        self._steady: Final = steady_ns
         self._refuse_ahead_ms: Final = refuse_ahead_ms
         self._warn_ahead_ms: Final = warn_ahead_ms
         self._refuse_step_ms: Final = refuse_step_ms
@@ -135,8 +128,10 @@ class HybridClock:
         self._lock: Final = Lock()
         self._last = restored  # The last number issued.
         self._bound = restored if persist is not None else HYBRID_MAX  # No number above it is issued.
-        self._wall_seen = wall_ms()
-        self._steady_seen = steady_ms()
+        self._wall_seen = wall_ns() // MILLISECOND
+        # Both clocks as they stood together. No step above this size stays unnoticed between two such looks.
+        self._look_ms: Final = warn_ahead_ms if refuse_step_ms is None else min(warn_ahead_ms, refuse_step_ms)
+        self._anchor = (self._wall_seen, steady_ns() // MILLISECOND)
         self.warnings = 0  # Stamps received from further ahead than warn_ahead_ms.
         self.steps_back = 0
         self.steps_ahead = 0
@@ -165,20 +160,27 @@ class HybridClock:
     def accept_step(self) -> None:
         """Take the machine's clock as right again, after ClockStepError."""
         with self._lock:
-            self._wall_seen, self._steady_seen = self._wall(), self._steady()
+            self._anchor = (self._wall() // MILLISECOND, self._steady() // MILLISECOND)
 
     def _now(self) -> int:
         """The machine's clock, its steps noticed."""
-        wall, steady = self._wall(), self._steady()
-        step = (wall - self._wall_seen) - (steady - self._steady_seen)
+        wall = self._wall() // MILLISECOND
+        if wall - self._anchor[0] > self._look_ms:
+            self._look(wall)
+        elif wall < self._wall_seen:
+            self.steps_back += 1
+            self._anchor = (wall, self._steady() // MILLISECOND)
+        self._wall_seen = wall
+        return wall
+
+    def _look(self, wall: int) -> None:
+        """Did the clock move on by more than time passed?"""
+        steady = self._steady() // MILLISECOND
+        step = (wall - self._anchor[0]) - (steady - self._anchor[1])
         if self._refuse_step_ms is not None and step > self._refuse_step_ms:
             raise ClockStepError(step_ms=step, limit_ms=self._refuse_step_ms)
-        if wall < self._wall_seen:
-            self.steps_back += 1
-        elif step > self._warn_ahead_ms:
-            self.steps_ahead += 1
-        self._wall_seen, self._steady_seen = wall, steady
-        return wall
+        self.steps_ahead += step > self._warn_ahead_ms
+        self._anchor = (wall, steady)
 
     def _advance(self, latest: int, now: int) -> HybridStamp:
         value = max(latest + 1, now << COUNTER_BITS)
@@ -190,4 +192,6 @@ class HybridClock:
             self._persist(bound)  # If it raises, nothing was issued.
             self._bound = bound
         self._last = value
-        return HybridStamp(value)
+        stamp = HybridStamp.__new__(HybridStamp)  # Within the range by the line above.
+        stamp.value = value
+        return stamp

@@ -29,103 +29,17 @@ are talked to.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from threading import Event as ThreadEvent
-from threading import RLock
-from typing import ClassVar, Final, Self
+from typing import Final
 
-from beforehand.clocks.gate import Gate, Waiting
+from beforehand.clocks.door import Door
+from beforehand.clocks.ordering_stamp import OrderingStamp
 from beforehand.clocks.peers import PeerPolicy
-from beforehand.clocks.relation import Relation
-from beforehand.clocks.sequence import SequenceSet
 from beforehand.clocks.vector import ENTRIES_MAX, VectorClock, VectorStamp
-from beforehand.clocks.wire import LIMIT_DEFAULT, VALUE_MAX, Reader, Stamp, StampKind, Writer, name_bytes
-from beforehand.errors import (
-    BeforehandError,
-    BufferFullError,
-    DeliveryTimeoutError,
-    DuplicateMessageError,
-    ImpossibleStampError,
-    LocalProtocolError,
-    RemoteProtocolError,
-    StampDecodeError,
-)
+from beforehand.errors import BufferFullError, ImpossibleStampError, LocalProtocolError
 
-__all__ = ["ObserverClock", "OrderingClock", "OrderingStamp"]
+__all__ = ["ObserverClock", "OrderingClock"]
 
 WAITING_MAX: Final = 10_000
-
-_NOTHING: Final = VectorStamp()
-
-
-@dataclass(frozen=True, slots=True)
-class OrderingStamp(Stamp):
-    """What a message carries. `compare` is that of `time`, the stamp of its send event."""
-
-    sender: str
-    to: Mapping[str, int]  # Per destination, the message's number among those from this sender to it, from 1.
-    time: VectorStamp
-    table: Mapping[str, VectorStamp]  # Per destination, the last message known to go there before this one.
-
-    exact: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not self.sender or not self.to or "" in self.to or self.sender in self.to:
-            raise LocalProtocolError("a message needs a sender and destinations, and none of them is the sender")
-        if not all(1 <= number <= VALUE_MAX for number in self.to.values()):
-            raise LocalProtocolError("messages are numbered from 1")
-        if not self.time[self.sender]:
-            raise LocalProtocolError("the stamp does not count its own send event")
-        if "" in self.table or not all(len(stamp) for stamp in self.table.values()):
-            raise LocalProtocolError("the table has an empty entry")
-
-    def compare(self, other: OrderingStamp) -> Relation:
-        return self.time.compare(other.time)
-
-    def __lt__(self, other: OrderingStamp) -> bool:
-        """The send of this message happened before that of `other`."""
-        return self.time < other.time
-
-    def __hash__(self) -> int:
-        return hash((self.sender, self.time))
-
-    def encode(self, *, limit: int = LIMIT_DEFAULT) -> bytes:
-        names = sorted({self.sender, *self.to, *self.time, *self.table, *(p for s in self.table.values() for p in s)})
-        position = {name: at for at, name in enumerate(names)}
-        writer = Writer(StampKind.ORDERING)
-        writer.names([name_bytes(name) for name in names])
-        writer.varint(position[self.sender])
-        _write_sparse(writer, position, self.to)
-        _write_sparse(writer, position, self.time._all())
-        rows = sorted(self.table)
-        _write_positions(writer, [position[name] for name in rows])
-        for name in rows:
-            _write_sparse(writer, position, self.table[name]._all())
-        return writer.finish(limit=limit)
-
-    @classmethod
-    def decode(cls, data: bytes, *, limit: int = LIMIT_DEFAULT) -> Self:
-        reader = Reader(data, StampKind.ORDERING, limit=limit)
-        names = reader.names()
-        sender_at = reader.varint()
-        if sender_at >= len(names):
-            raise StampDecodeError("it names a process that it does not list")
-        to = _read_sparse(reader, names)
-        time = VectorStamp._of(_read_sparse(reader, names))
-        table = {
-            name: VectorStamp._of(_read_sparse(reader, names))
-            for name in [names[at] for at in _read_positions(reader, len(names))]
-        }
-        reader.end()
-        used = {names[sender_at], *to, *time._all(), *table, *(p for s in table.values() for p in s._all())}
-        if len(used) != len(names):
-            raise StampDecodeError("it lists a process that it does not use")
-        try:
-            return cls(names[sender_at], to, time, table)
-        except LocalProtocolError as error:
-            raise StampDecodeError(str(error)) from None
 
 
 class OrderingClock:
@@ -148,7 +62,7 @@ class OrderingClock:
         self._entries_max: Final = entries_max
         self._table: dict[str, VectorStamp] = {}  # At most entries_max rows.
         self._sent: dict[str, int] = {}  # Messages sent so far, per destination; at most entries_max.
-        self._door: Final = _Door(
+        self._door: Final = Door(
             process,
             known=lambda p: self._clock.stamp()[p],
             refuse=self._refuse,
@@ -251,9 +165,9 @@ class ObserverClock:
 
     def __init__(self, process: str, *, entries_max: int = ENTRIES_MAX, waiting_max: int = WAITING_MAX) -> None:
         self.process: Final = process
-        self._known = _NOTHING
+        self._known = VectorStamp()
         self._entries_max: Final = entries_max
-        self._door: Final = _Door(
+        self._door: Final = Door(
             process,
             known=lambda p: self._known[p],
             refuse=self._refuse,
@@ -298,164 +212,3 @@ class ObserverClock:
             raise BufferFullError(what=f"processes known to observer {self.process!r}", limit=self._entries_max)
         self._known = known
         return known
-
-
-class _Door:
-    """What both clocks do with an arriving message: refuse, recognise repetitions, wait, deliver."""
-
-    def __init__(
-        self,
-        process: str,
-        *,
-        known: Callable[[str], int],
-        refuse: Callable[[OrderingStamp], None],
-        deliver: Callable[[OrderingStamp], VectorStamp],
-        entries_max: int,
-        waiting_max: int,
-    ) -> None:
-        if not process:
-            raise LocalProtocolError("a process needs a name")
-        self._process: Final = process
-        self._refuse_impossible: Final = refuse
-        self._entries_max: Final = entries_max
-        self._gate: Final = Gate[OrderingStamp](known=known, deliver=deliver, waiting_max=waiting_max)
-        self._seen: dict[str, SequenceSet] = {}  # Delivered, per sender; at most entries_max.
-        self._at_gate: set[tuple[str, int]] = set()  # (sender, number) of those that wait; at most waiting_max.
-        self.lock: Final = RLock()
-
-    def deliverable(self, stamp: OrderingStamp) -> bool:
-        with self.lock:
-            self._refuse(stamp)
-            return self._gate.missing(self._needs(stamp)) is None
-
-    def try_deliver(self, stamp: OrderingStamp) -> VectorStamp | None:
-        with self.lock:
-            self._refuse(stamp)
-            if self._gate.missing(self._needs(stamp)) is not None:
-                return None
-            return _result(self._enter(stamp, _nobody))
-
-    def deliver(self, stamp: OrderingStamp, *, timeout: float | None) -> VectorStamp:
-        done = ThreadEvent()
-        with self.lock:
-            self._refuse(stamp)
-            waiting = self._enter(stamp, done.set)
-        if waiting.outcome is None and not done.wait(timeout):
-            self._give_up(waiting)
-        return _result(waiting)
-
-    async def deliver_async(self, stamp: OrderingStamp, *, timeout: float | None) -> VectorStamp:
-        loop = asyncio.get_running_loop()
-        done = asyncio.Event()
-
-        def wake() -> None:
-            # The delivery may be made by another thread, or when this loop has already been closed.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(done.set)
-
-        with self.lock:
-            self._refuse(stamp)
-            waiting = self._enter(stamp, wake)
-        if waiting.outcome is None:
-            try:
-                await asyncio.wait_for(done.wait(), timeout)
-            except TimeoutError:
-                self._give_up(waiting)
-            except asyncio.CancelledError:
-                with self.lock:
-                    if waiting.outcome is None:
-                        self._leave(waiting)
-                raise
-        return _result(waiting)
-
-    def waiting(self) -> list[tuple[OrderingStamp, tuple[str, int]]]:
-        with self.lock:
-            return [(w.message, w.missing) for w in self._gate.waiting() if w.missing is not None]
-
-    def _needs(self, stamp: OrderingStamp) -> VectorStamp:
-        return stamp.table.get(self._process, _NOTHING)
-
-    def _refuse(self, stamp: OrderingStamp) -> None:
-        number = stamp.to.get(self._process)
-        if number is None:
-            raise RemoteProtocolError(f"a message from {stamp.sender!r} is not addressed to {self._process!r}")
-        seen = self._seen.get(stamp.sender)
-        if (stamp.sender, number) in self._at_gate or (seen is not None and number in seen):
-            raise DuplicateMessageError(sender=stamp.sender, sequence=number)
-        if seen is None and len(self._seen) >= self._entries_max:
-            raise BufferFullError(what=f"senders known to {self._process!r}", limit=self._entries_max)
-        self._refuse_impossible(stamp)
-
-    def _enter(self, stamp: OrderingStamp, wake: Callable[[], None]) -> Waiting[OrderingStamp]:
-        key = (stamp.sender, stamp.to[self._process])
-
-        def done() -> None:
-            self._at_gate.discard(key)
-            if not isinstance(waiting.outcome, BeforehandError):
-                self._seen.setdefault(key[0], SequenceSet()).add(key[1])
-            wake()
-
-        waiting = Waiting(stamp, self._needs(stamp), done)
-        self._gate.enter(waiting)
-        if waiting.outcome is None:
-            self._at_gate.add(key)
-        return waiting
-
-    def _leave(self, waiting: Waiting[OrderingStamp]) -> None:
-        self._gate.leave(waiting)
-        self._at_gate.discard((waiting.message.sender, waiting.message.to[self._process]))
-
-    def _give_up(self, waiting: Waiting[OrderingStamp]) -> None:
-        """The deadline has passed: take the message out, unless it was delivered in the last moment."""
-        with self.lock:
-            if waiting.outcome is None:
-                missing = waiting.missing
-                assert missing is not None
-                self._leave(waiting)
-                raise DeliveryTimeoutError(missing=missing)
-
-
-def _nobody() -> None:
-    """The caller looks at the outcome itself."""
-
-
-def _result(waiting: Waiting[OrderingStamp]) -> VectorStamp:
-    outcome = waiting.outcome
-    assert outcome is not None
-    if isinstance(outcome, BeforehandError):
-        raise outcome
-    return outcome
-
-
-def _write_positions(writer: Writer, positions: list[int]) -> None:
-    """Increasing positions, as steps: each is at least 1 from the one before (the first from -1)."""
-    writer.varint(len(positions))
-    before = -1
-    for at in positions:
-        writer.varint(at - before - 1)
-        before = at
-
-
-def _read_positions(reader: Reader, size: int) -> list[int]:
-    positions: list[int] = []
-    at = -1
-    for _ in range(reader.count()):
-        at += reader.varint() + 1
-        if at >= size:
-            raise StampDecodeError("it names a process that it does not list")
-        positions.append(at)
-    return positions
-
-
-def _write_sparse(writer: Writer, position: Mapping[str, int], entries: Mapping[str, int]) -> None:
-    names = sorted(entries)
-    _write_positions(writer, [position[name] for name in names])
-    writer.integers([entries[name] for name in names])
-
-
-def _read_sparse(reader: Reader, names: list[str]) -> dict[str, int]:
-    positions = _read_positions(reader, len(names))
-    counts = reader.integers(len(positions))
-    if 0 in counts:
-        raise StampDecodeError("an entry is zero, which is not in canonical form")
-    return {names[at]: count for at, count in zip(positions, counts, strict=True)}
