@@ -7,9 +7,10 @@ on every answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
 from typing import Final
 
@@ -172,15 +173,13 @@ class History:
     def explain(self, event: EventId | str | Event, *, last: int = 25, where: Where | None = None) -> Explanation:
         """The last events that could have led to this one: of its past, the greatest in the deterministic order."""
         row = self._row(event)
-        rows = self._past_rows(row)
-        newest = rows[np.argsort(self._place[rows])[::-1]]
         chosen: list[Event] = []
-        for at in newest:
-            if len(chosen) >= last:
-                break
+        for at in self._newest_first(row) if last > 0 else ():
             if where is None or where(self._columns.events[at]):
                 chosen.append(self._columns.events[at])
-        return Explanation(self._columns.events[row], rows.size, tuple(reversed(chosen)))
+                if len(chosen) == last:
+                    break
+        return Explanation(self._columns.events[row], int(self._past_counts[row]), tuple(reversed(chosen)))
 
     def chain(self, a: EventId | str | Event, b: EventId | str | Event) -> list[EventId]:
         """If a → b, a causal chain from a to b: sends and receives that lead from one to the other. Else empty."""
@@ -334,6 +333,23 @@ class History:
     def _before(self, a: int, b: int) -> bool:
         columns = self._columns
         return a != b and bool(self._stamps[b, columns.process[a]] >= columns.index[a])
+
+    def _newest_first(self, row: int) -> Iterator[int]:
+        """The past of a row against the deterministic order. Along a process that order is the process's own, so the
+        next one is always the last untaken event of some process.
+        """
+        columns = self._columns
+        last = cuts.last_rows(columns, self._stamps[row].astype(np.int64))
+        last[columns.process[row]] = row - 1
+        heads = [(-int(self._place[at]), int(at)) for p, at in enumerate(last) if at >= columns.start[p]]
+        heapify(heads)
+        while heads:
+            at = heads[0][1]
+            yield at
+            if at > columns.start[columns.process[at]]:
+                heapreplace(heads, (-int(self._place[at - 1]), at - 1))
+            else:
+                heappop(heads)
 
     def _past_rows(self, row: int) -> Integers:
         columns = self._columns
