@@ -1,0 +1,1 @@
+"""What things cost, measured as ratios within one run. `make bench` runs everything and writes RESULTS.md."""
