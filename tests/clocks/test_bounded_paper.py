@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from beforehand.clocks import BoundedClock, BoundedStamp, Bounds, Held, Received, Refusal, Refused
+from beforehand.errors import TooManyEventsError
 from bounded_world import Figure1, World, less_figure1
 
 
@@ -279,3 +280,16 @@ def test_readings_may_be_incarnation_numbers() -> None:
     assert isinstance(received, Received)
     chain += [received.stamp, *(b.tick(now=1) for _ in range(40)), b.tick(now=2)]
     assert all(x.less(y) for x, y in pairwise(chain))
+
+
+def test_more_than_k_events_in_a_tick_are_refused_at_home_and_held_from_elsewhere() -> None:
+    bounds = Bounds(epsilon=2, delta=5, processes=2, events_per_tick=2)
+    clock, peer = BoundedClock("a", bounds), BoundedClock("b", bounds)
+    clock.tick(now=1)
+    clock.tick(now=1)
+    before = clock.stamp()
+    with pytest.raises(TooManyEventsError):
+        clock.tick(now=1)
+    assert clock.receive(peer.tick(now=1), now=1) == Held(until=2)
+    assert clock.stamp() == before
+    assert isinstance(clock.receive(peer.stamp(), now=2), Received)

@@ -166,7 +166,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The message came before this clock may know of it: receive it again when the clock reads `until`."""
+    """The message came before this clock may know of it, or K events fill this tick: receive it again at `until`."""
 
     until: int
 
@@ -200,6 +200,8 @@ class BoundedClock:
     def tick(self, now: int) -> BoundedStamp:
         """A local event or a send at reading `now`: its stamp."""
         with self._lock:
+            if self._room(now) == 0:
+                raise TooManyEventsError(tick=now, events_max=self.bounds.events_per_tick)
             self._count_event(now)
             self._c = max(0, self._r + self._c - now)
             self._kn = self._shifted(self._kn, now - self._r)
@@ -220,6 +222,8 @@ class BoundedClock:
                 c, kn = 0, self._fresh()
             if stamp.r + c >= now + self._width:
                 return Held(until=stamp.r + c - self._width + 1)
+            if self._room(now) == 0:
+                return Held(until=now + 1)
             self._count_event(now)
             self._resets += mended
             self._c = max(0, self._r + self._c - now, stamp.r + c - now)
@@ -242,12 +246,14 @@ class BoundedClock:
         """How often a state or a stamp that broke the lemmas was reset: signs of faults."""
         return self._resets
 
+    def _room(self, now: int) -> int:
+        """How many more events this tick has room for."""
+        taken = self._in_tick if now == self._tick else 0
+        return max(0, self.bounds.events_per_tick - taken)
+
     def _count_event(self, now: int) -> None:
-        if now != self._tick:
-            self._tick, self._in_tick = now, 0
-        if self._in_tick >= self.bounds.events_per_tick:
-            raise TooManyEventsError(tick=now, events_max=self.bounds.events_per_tick)
-        self._in_tick += 1
+        self._in_tick = self._in_tick + 1 if now == self._tick else 1
+        self._tick = now
 
     def _settle(self, now: int) -> BoundedStamp:
         """The end of every event: count it, check the lemmas on our own state, and stamp it."""
