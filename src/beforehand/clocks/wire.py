@@ -74,12 +74,19 @@ class Writer:
     def names(self, names: Sequence[bytes]) -> None:
         """A sorted list of distinct names; each gives only what it does not share with the one before it."""
         self.varint(len(names))
+        out = self._out
         before = b""
+        shared = 0
         for name in names:
-            shared = _shared_prefix(before, name)
-            self.varint(shared)
-            self.varint(len(name) - shared)
-            self._out += name[shared:]
+            shared = _shared_prefix(before, name, shared)
+            rest = len(name) - shared
+            if shared < 0x80 and rest < 0x80:  # Each a varint of one byte.
+                out.append(shared)
+                out.append(rest)
+            else:
+                self.varint(shared)
+                self.varint(rest)
+            out += name[shared:]
             before = name
 
     def integers(self, values: Sequence[int]) -> None:
@@ -92,7 +99,7 @@ class Writer:
             for value in values:
                 self.varint(value)
         else:
-            bits = "".join([format(value, f"0{width}b") for value in values])
+            bits = "".join([f"{value:0{width}b}" for value in values])
             size = _packed_size(len(values), width)
             self._out += int(bits.ljust(size * 8, "0"), 2).to_bytes(size, "big")
 
@@ -118,6 +125,9 @@ class Reader:
 
     def varint(self) -> int:
         data, position = self._data, self._position
+        if position < len(data) and data[position] < 0x80:
+            self._position = position + 1
+            return data[position]
         value = shift = 0
         while True:
             if position >= len(data):
@@ -154,23 +164,23 @@ class Reader:
 
     def names(self) -> list[str]:
         names: list[str] = []
-        before: bytes | None = None
-        total = 0
+        before = b""
+        # Front coding could blow a stamp up to the square of its size: this keeps memory linear.
+        room = 64 * len(self._data)
+        guess = 0
         for _ in range(self.count(bytes_each=2)):
             shared = self.varint()
-            if shared > len(before or b""):
+            if shared > len(before):
                 raise StampDecodeError("a name shares more than the one before it has")
-            name = (before or b"")[:shared] + self.raw(self.varint())
-            # Front coding could blow a stamp up to the square of its size: this keeps memory linear.
-            total += len(name)
-            if total > 64 * len(self._data):
+            name = before[:shared] + self.raw(self.varint())
+            room -= len(name)
+            if room < 0:
                 raise StampDecodeError("its names are too long together")
-            if before is not None and (name <= before or _shared_prefix(before, name) != shared):
-                raise StampDecodeError("its names are not sorted, distinct and in their shortest form")
+            guess = _shared_prefix(before, name, guess)
+            if name <= before or guess != shared:
+                raise StampDecodeError("its names are not sorted, distinct, not empty and in their shortest form")
             names.append(_name_text(name))
             before = name
-        if names and not names[0]:
-            raise StampDecodeError("a name is empty")
         return names
 
     def integers(self, count: int) -> list[int]:
@@ -271,9 +281,12 @@ def _name_text(data: bytes) -> str:
         raise StampDecodeError("a name is not UTF-8") from None
 
 
-def _shared_prefix(a: bytes, b: bytes) -> int:
-    """How many bytes they begin with in common. As numbers: much faster than a loop."""
+def _shared_prefix(a: bytes, b: bytes, guess: int) -> int:
+    """How many bytes they begin with in common. In a sorted list it is often what it was before: guess that first."""
     length = min(len(a), len(b))
+    if guess < length and a[guess] != b[guess] and a[:guess] == b[:guess]:
+        return guess
+    # As numbers: much faster than a loop.
     differs = int.from_bytes(a[:length], "big") ^ int.from_bytes(b[:length], "big")
     return length - (differs.bit_length() + 7) // 8
 
