@@ -169,6 +169,7 @@ class FutureStampError(RemoteProtocolError):
         super().__init__(f"the stamp is {ahead} {unit} ahead of this clock (limit {limit} {unit})")
         self.ahead = ahead
         self.limit = limit
+        self.unit = unit
 
 
 class DuplicateMessageError(RemoteProtocolError):

@@ -151,7 +151,10 @@ def test_nothing_is_issued_when_the_bound_cannot_be_persisted() -> None:
     clock = Machine(10).clock(persist=broken)
     with pytest.raises(OSError, match="disk full"):
         clock.tick()
+    with pytest.raises(OSError, match="disk full"):
+        clock.receive(at(1000))
     assert clock.stamp() == HybridStamp(0)
+    assert clock.warnings == 0
 
 
 def test_wrong_settings_are_refused() -> None:

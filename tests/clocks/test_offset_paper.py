@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 from beforehand.clocks import OffsetClock, OffsetStamp
@@ -97,7 +98,7 @@ def test_without_reset_order_is_right_in_random_executions() -> None:
         network: list[tuple[OffsetStamp, int]] = []
         for _ in range(150):
             i = random.randrange(4)
-            readings[i] += random.randint(1, 5)  # No bound on the skew at all.
+            readings[i] = max(0, readings[i] + random.randint(-3, 5))  # No bound on the skew, and steps back.
             causes = [last[i]] if i in last else []
             if network and random.random() < 0.5:
                 stamp, cause = network.pop(random.randrange(len(network)))
@@ -115,3 +116,10 @@ def test_without_reset_order_is_right_in_random_executions() -> None:
             for e in range(f):
                 if past >> e & 1:
                     assert events[e][0].less(stamp)
+
+
+def test_events_at_one_reading_or_after_a_step_back_are_told_apart() -> None:
+    clock = OffsetClock("p", epsilon=3)
+    stamps = [clock.tick(5), clock.tick(5), clock.receive(OffsetStamp(4, 0), 5), clock.tick(2), clock.tick(6)]
+    assert [(s.r, s.c) for s in stamps] == [(5, 0), (5, 1), (5, 2), (2, 6), (6, 2)]
+    assert all(a.less(b) for a, b in pairwise(stamps))

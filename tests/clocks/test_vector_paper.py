@@ -173,3 +173,11 @@ def test_compare_is_four_valued(a: dict[str, int], b: dict[str, int], relation: 
     assert (x < y, x > y) == (relation is Relation.BEFORE, relation is Relation.AFTER)
     assert (x <= y) == (relation in (Relation.BEFORE, Relation.EQUAL))
     assert x.concurrent(y) == (relation is Relation.CONCURRENT)
+
+
+def test_a_meeting_that_one_side_cannot_take_part_in_changes_nobody() -> None:
+    small, large = VectorClock("small", entries_max=1), VectorClock("large", start=VectorStamp({"x": 1, "y": 1}))
+    with pytest.raises(BufferFullError):
+        large.synchronize(small)
+    assert small.stamp() == VectorStamp()
+    assert large.stamp() == VectorStamp({"x": 1, "y": 1})

@@ -139,5 +139,14 @@ def test_process_names_may_hold_colons_and_slashes() -> None:
 
 def test_a_history_too_large_for_memory_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beforehand.history.history.STAMP_BYTES_MAX", 3)
-    with pytest.raises(InputError, match="beforehand analyze"):
+    with pytest.raises(InputError, match="take fewer events or processes"):
         History([event("p:1")])
+
+
+def test_a_cut_may_lie_beyond_the_last_event_but_not_before_the_first() -> None:
+    history = History([event("p:1")])
+    assert history.cut({"p": 2**70}).cut == {"p": 1}
+    with pytest.raises(InputError, match="negative"):
+        history.cut({"p": -1})
+    with pytest.raises(InputError, match="'q'"):
+        history.cut({"q": 1})

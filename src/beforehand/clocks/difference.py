@@ -7,7 +7,7 @@ with UnknownBaseError, never guessed at. The sender then calls `restart()`, or t
 every `full_every`, mends it. The original assumes channels that never lose, repeat or reorder, and
 carries no number: one lost message would corrupt every stamp after it without a sign.
 
-Cost: the encoder remembers one stamp per peer. Bytes: 4 to 13, plus the changed entries.
+Cost: the encoder remembers one stamp per peer. Bytes: 4 to 20, plus the changed entries.
 """
 
 from __future__ import annotations

@@ -256,12 +256,14 @@ class VectorClock:
             for clock in clocks:  # Always in the order of names, so that two meetings cannot deadlock.
                 stack.enter_context(clock.locked())
             now = VectorStamp().merged(*(clock.stamp() for clock in clocks))
-            for clock in clocks:
+            for clock in clocks:  # Nothing changes unless all can take part.
                 clock._refuse(now)
+                clock._refuse_names(now._all())
+                if clock._count >= VALUE_MAX:
+                    raise ClockExhaustedError(limit=VALUE_MAX)
             common = now.merged(*(VectorStamp({clock.process: clock._count + 1}) for clock in clocks))
             for clock in clocks:
                 clock._advance()
-            for clock in clocks:
                 clock._absorb(common)
             return common
 
@@ -283,6 +285,11 @@ class VectorClock:
         if stamp[self.process] > self._count:
             raise ImpossibleStampError(process=self.process, claimed=stamp[self.process], made=self._count)
 
+    def _refuse_names(self, news: dict[str, int]) -> None:
+        limit, others = self._entries_max, self._others
+        if len(others) + len(news) > limit and len((others.keys() | news.keys()) - {self.process}) > limit:
+            raise BufferFullError(what=f"processes known to clock {self.process!r}", limit=limit)
+
     def _absorb(self, stamp: VectorStamp) -> None:
         self._refuse(stamp)
         others = self._others
@@ -290,8 +297,7 @@ class VectorClock:
         news.pop(self.process, None)
         if not news:
             return
-        if len(others) + len(news) > self._entries_max and len(others.keys() | news.keys()) > self._entries_max:
-            raise BufferFullError(what=f"processes known to clock {self.process!r}", limit=self._entries_max)
+        self._refuse_names(news)
         if self._shared:
             self._others = others | news
             self._shared = False

@@ -12,6 +12,7 @@ more than 255 above the base.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -51,12 +52,11 @@ class View:
         for process in base:
             if process not in positions:
                 raise NotInViewError(process=process)
-        digest = blake2b(repr((number, members, base.to_dict())).encode(errors="surrogatepass"))
         for name, value in (
             ("processes", members),
             ("number", number),
             ("base", base),
-            ("tag", digest.digest()[:_TAG_BYTES]),
+            ("tag", _tag(number, members, base)),
             ("_positions", positions),
         ):
             object.__setattr__(self, name, value)
@@ -100,3 +100,13 @@ class View:
         """Raise if `tag` is not this view's."""
         if tag != self.tag:
             raise ViewMismatchError(expected=self.tag.hex(), got=tag.hex())
+
+
+def _tag(number: int, members: tuple[str, ...], base: VectorStamp) -> bytes:
+    """BLAKE2b, 8 bytes, of the view's number and of every member with its base, in the codec of stamps."""
+    writer = Writer(StampKind.VECTOR_IN_VIEW)
+    writer.varint(number)
+    for member in members:
+        writer.name(member)
+        writer.varint(base[member])
+    return blake2b(writer.finish(limit=sys.maxsize), digest_size=_TAG_BYTES).digest()

@@ -209,7 +209,7 @@ class Reader:
 
 
 class Stamp(ABC):
-    """A logical timestamp: immutable, hashable, comparable, with one binary and one text form."""
+    """A logical timestamp: immutable, hashable, with one binary and one text form, and a four-valued `compare`."""
 
     __slots__ = ()
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beforehand.errors import InputError
-from beforehand.events import EventId
+from beforehand.events import INDEX_MAX, EventId
 from beforehand.history.columns import Columns
 from beforehand.history.kernels import NO_TIME
 
@@ -39,7 +39,9 @@ def vector(columns: Columns, cut: Mapping[str, int]) -> Integers:
     unknown = sorted(set(cut) - set(columns.processes))
     if unknown:
         raise InputError(f"the cut names {unknown[0]!r}, which is no process of this history")
-    return np.array([cut.get(process, 0) for process in columns.processes], np.int64)
+    if min(cut.values(), default=0) < 0:
+        raise InputError("the cut has a negative index: indexes count from 1, and 0 stands for none")
+    return np.array([min(cut.get(process, 0), INDEX_MAX) for process in columns.processes], np.int64)
 
 
 def last_rows(columns: Columns, cut: Integers) -> Integers:

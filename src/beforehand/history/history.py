@@ -79,7 +79,7 @@ class History:
         if needed > STAMP_BYTES_MAX:
             raise InputError(
                 f"the stamps of {rows} events of {size} processes take {needed >> 20} MiB, more than the "
-                f"{STAMP_BYTES_MAX >> 20} MiB of a history in memory: use the pipeline (beforehand analyze)"
+                f"{STAMP_BYTES_MAX >> 20} MiB of a history in memory: take fewer events or processes"
             )
         self._columns = columns
         self._stamps = _zeros(rows, size, small=small)
@@ -182,7 +182,10 @@ class History:
         return Explanation(self._columns.events[row], int(self._past_counts[row]), tuple(reversed(chosen)))
 
     def chain(self, a: EventId | str | Event, b: EventId | str | Event) -> list[EventId]:
-        """If a → b, a causal chain from a to b: sends and receives that lead from one to the other. Else empty."""
+        """If a → b, a causal chain from a to b: the sends and receives that lead from one to the other.
+
+        Empty if a did not happen before b; just a if they are the same.
+        """
         first, second = self._row(a), self._row(b)
         if first != second and not self._before(first, second):
             return []
