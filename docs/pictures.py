@@ -1,0 +1,203 @@
+"""The pictures of the pages: small histories and what is pointed out in them, drawn by our own diagrams.
+
+The same code draws the same bytes, so that a picture on disk can be compared with what would be drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from beforehand.diagram import Axis, LayoutOptions, Marks, Theme, layout, to_svg
+from beforehand.events import Event
+from beforehand.history import History
+
+__all__ = ["PICTURES", "checkout", "event"]
+
+SECOND: Final = 1_000_000_000
+START: Final = 1_769_860_800 * SECOND  # 2026-01-31T12:00:00Z
+
+
+def event(
+    place: str, name: str = "", *, sends: str = "", receives: str = "", ms: int | None = None, resource: str = ""
+) -> Event:
+    """`event("cart:2", receives="m1")`: messages are separated by blanks, `ms` counts from `START`."""
+    process, index = place.rsplit(":", 1)
+    return Event(
+        process=process,
+        index=int(index),
+        name=name,
+        sends=tuple(sends.split()),
+        receives=tuple(receives.split()),
+        time=None if ms is None else START + ms * 1_000_000,
+        attributes={"resource": resource} if resource else {},
+    )
+
+
+def checkout() -> list[Event]:
+    """The tutorial's failing checkout: the order to pack overtakes the reservation that it depends on."""
+    return [
+        event("cart:1", "checkout", sends="reserve", ms=0),
+        event("cart:2", "ask for payment", sends="pay", ms=20),
+        event("payment:1", "charge card", receives="pay", ms=30),
+        event("payment:2", "card charged", sends="pack", ms=50),
+        event("stock:1", "order to pack", receives="pack", ms=56),
+        event("stock:2", "no reservation", ms=57),
+        event("stock:3", "reserve items", receives="reserve", ms=80),
+        event("mail:1", "newsletter", ms=40),
+    ]
+
+
+def _draw(
+    events: Iterable[Event],
+    title: str,
+    description: str,
+    *,
+    marks: Marks | None = None,
+    options: LayoutOptions | None = None,
+) -> str:
+    drawn = layout(events, marks=marks or Marks(), options=options or LayoutOptions())
+    return to_svg(drawn, title=title, description=description, theme=Theme.AUTO)
+
+
+def _around(history: History, name: str) -> Marks:
+    selected = history.event(name).id
+    past = [e.id for e in history.past(name)]
+    future = [e.id for e in history.future(name)]
+    return Marks(selected=selected, past=past, future=future)
+
+
+def _tutorial() -> str:
+    history = History(checkout())
+    (violation,) = history.check().violations
+    selected = history.event("stock:2").id
+    marks = replace(
+        _around(history, "stock:2"),
+        violations=[violation.events[-1]],
+        violating_messages=[violation.messages[0]],
+        notes={selected: "this is what failed", violation.events[-1]: "came too late: stock:1 depends on it"},
+    )
+    description = "The order to pack reaches stock before the reservation, although the reservation was sent first."
+    return _draw(checkout(), "A failing checkout", description, marks=marks)
+
+
+def _tutorial_time() -> str:
+    options = LayoutOptions(axis=Axis.TIME)
+    return _draw(checkout(), "The same events by their clocks", "As before, by clock readings.", options=options)
+
+
+HISTORY: Final = [
+    event("a:1", "a1"),
+    event("a:2", "a2", sends="m1"),
+    event("a:3", "a3"),
+    event("a:4", "a4", receives="m3"),
+    event("b:1", "b1"),
+    event("b:2", "b2", receives="m1"),
+    event("b:3", "b3", sends="m2"),
+    event("b:4", "b4"),
+    event("c:1", "c1"),
+    event("c:2", "c2", receives="m2"),
+    event("c:3", "c3", sends="m3"),
+]
+"""Three processes and three messages: what most of the explanation is drawn from."""
+
+
+def _past_and_future() -> str:
+    marks = _around(History(HISTORY), "b:3")
+    description = "Past of b3: a1, a2, b1, b2. Future: b4, c2, c3, a4. Concurrent with it: a3 and c1."
+    return _draw(HISTORY, "The past and the future of b3", description, marks=marks)
+
+
+def _concurrent() -> str:
+    marks = _around(History(HISTORY), "a:3")
+    description = "a3 is concurrent with everything on b and c, for a sends nothing after it; its future is a4 alone."
+    return _draw(HISTORY, "Concurrent with a3", description, marks=marks)
+
+
+INCONSISTENT: Final = {"a": 1, "b": 3, "c": 3}
+
+
+def _inconsistent_cut() -> str:
+    history = History(HISTORY)
+    assert not history.cut(INCONSISTENT).consistent
+    marks = Marks(cut=INCONSISTENT, violating_messages=["m1"])
+    description = "The cut has the receive of m1 at b2 inside and its send at a2 outside."
+    return _draw(HISTORY, "An inconsistent cut", description, marks=marks)
+
+
+def _consistent_cut() -> str:
+    cut = History(HISTORY).largest_consistent_cut(INCONSISTENT).cut
+    description = "The largest consistent cut inside it has a1, b1 and c1."
+    return _draw(HISTORY, "The largest consistent cut inside it", description, marks=Marks(cut=cut))
+
+
+FIGURE_12_1: Final = [
+    event("P1:1", sends="direct"),
+    event("P1:2", sends="first"),
+    event("P2:1", receives="first"),
+    event("P2:2", sends="second"),
+    event("P3:1", receives="second"),
+    event("P3:2", receives="direct"),
+]
+
+
+def _overtaken() -> str:
+    marks = Marks(violations=[History(FIGURE_12_1).event("P3:2").id], violating_messages=["direct"])
+    description = "P1 sends direct to P3, then first to P2, which sends second to P3; second arrives before direct."
+    options = LayoutOptions(column_width=100)
+    return _draw(FIGURE_12_1, "FIFO, and not causally ordered", description, marks=marks, options=options)
+
+
+OBSERVER: Final = [
+    event("p2:1", "valve closes", sends="r1"),
+    event("p2:2", "asks", sends="ask"),
+    event("p3:1", "is asked", receives="ask"),
+    event("p3:2", "pump stops", sends="r2"),
+    event("p1:1", "hears: pump stops", receives="r2"),
+    event("p1:2", "hears: valve closes", receives="r1"),
+]
+
+
+def _observer() -> str:
+    marks = Marks(violations=[History(OBSERVER).event("p1:2").id], violating_messages=["r1"])
+    description = "Observer p1 hears of the effect before the cause, although each channel keeps its order."
+    options = LayoutOptions(processes=("p1", "p2", "p3"))
+    return _draw(OBSERVER, "What an observer hears over FIFO channels", description, marks=marks, options=options)
+
+
+TOTAL: Final = [
+    event("P:1", "sends x", sends="x"),
+    event("Q:1", "sends y", sends="y"),
+    event("R:1", "sends z", sends="z"),
+    event("P:2", "first y", receives="y"),
+    event("P:3", "then z", receives="z"),
+    event("Q:2", "first z", receives="z"),
+    event("Q:3", "then x", receives="x"),
+    event("R:2", "first x", receives="x"),
+    event("R:3", "then y", receives="y"),
+]
+"""Any two processes agree on the messages they both receive; the three together have no common order."""
+
+
+def _total() -> str:
+    (violation,) = History(TOTAL).check().violations
+    assert violation.kind == "total"
+    description = "P receives y before z, Q receives z before x, R receives x before y: no one order fits all three."
+    options = LayoutOptions(column_width=150, lane_height=110)
+    marks = Marks(violations=violation.events)
+    return _draw(TOTAL, "No total order, though every pair agrees", description, marks=marks, options=options)
+
+
+PICTURES: Final = {
+    "checkout.svg": _tutorial,
+    "checkout-time.svg": _tutorial_time,
+    "past-and-future.svg": _past_and_future,
+    "concurrent.svg": _concurrent,
+    "inconsistent-cut.svg": _inconsistent_cut,
+    "consistent-cut.svg": _consistent_cut,
+    "overtaken.svg": _overtaken,
+    "observer.svg": _observer,
+    "no-total-order.svg": _total,
+}
+"""File name below docs/pictures → what draws it."""

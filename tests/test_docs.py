@@ -1,0 +1,201 @@
+"""The docs say what is true: pictures, links, examples and names are checked, and the checks can fail."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+import build  # noqa: E402 (docs/ is no package: its modules are found by the line above)
+import check_examples  # noqa: E402
+import check_links  # noqa: E402
+import check_names  # noqa: E402
+import pages  # noqa: E402
+import pictures  # noqa: E402
+
+PAGES = pages.pages_of(ROOT)
+
+
+def shown(problems: list[pages.Problem]) -> str:
+    return "\n".join(map(str, problems))
+
+
+def page(folder: Path, text: str, name: str = "docs/page.md") -> pages.Page:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return pages.read_page(path, folder)
+
+
+# The pages of this project.
+
+
+def test_every_picture_is_the_one_that_would_be_drawn() -> None:
+    assert shown(build.check_drawn()) == ""
+
+
+def test_every_picture_is_shown_and_every_shown_one_is_drawn() -> None:
+    assert shown(check_links.check_pictures_shown(PAGES, pictures.PICTURES, build.FOLDER, ROOT)) == ""
+
+
+def test_every_link_and_anchor_leads_somewhere() -> None:
+    assert shown(check_links.check_links(PAGES, ROOT)) == ""
+
+
+@pytest.mark.parametrize("one", [page for page in PAGES if page.fences], ids=lambda page: page.name)
+def test_every_example_runs(one: pages.Page) -> None:
+    assert shown(check_examples.check_examples([one])) == ""
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    assert shown(check_names.check_names(PAGES)) == ""
+
+
+def test_every_reason_of_a_rejection_is_in_the_reference() -> None:
+    assert shown(check_names.check_reasons(PAGES, ROOT / "src")) == ""
+
+
+def test_every_room_with_public_names_has_a_reference() -> None:
+    source = ROOT / "src" / "beforehand"
+    found = (path for path in source.iterdir() if path.suffix in ("", ".py") and not path.name.startswith("_"))
+    rooms = {f"beforehand.{path.stem}" for path in found}
+    assert rooms - {"beforehand.cli"} == set(check_names.ROOMS)  # The command has options, not names.
+
+
+# The checks themselves: each can fail, and says where, what and what to do.
+
+
+def test_a_link_to_nothing_is_found(tmp_path: Path) -> None:
+    one = page(tmp_path, "# Title\n\nSee\n[there](missing.md).\n")
+    assert shown(check_links.check_links([one], tmp_path)) == (
+        "docs/page.md:4: link missing.md points to nothing: correct the path"
+    )
+
+
+def test_a_link_out_of_the_project_is_found(tmp_path: Path) -> None:
+    one = page(tmp_path, "[up](../../other.md)\n")
+    assert "leaves the project" in shown(check_links.check_links([one], tmp_path))
+
+
+def test_an_anchor_without_heading_is_found(tmp_path: Path) -> None:
+    other = page(tmp_path, "## Two words, `code`\n\n## Twice\n\n## Twice\n", "docs/other.md")
+    good = page(tmp_path, "[a](other.md#two-words-code) [b](other.md#twice-1)\n")
+    bad = page(tmp_path, "[a](other.md#three)\n", "docs/bad.md")
+    assert check_links.check_links([other, good], tmp_path) == []
+    (problem,) = check_links.check_links([bad], tmp_path)
+    assert (problem.line, problem.what) == (1, "link other.md#three: no heading has the anchor #three")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`[no](link.md)`\n", "```\n[no](link.md)\n```\n", "[web](https://example.org/x#y) <https://example.org>\n"],
+)
+def test_code_and_addresses_on_the_web_are_not_followed(tmp_path: Path, text: str) -> None:
+    assert check_links.check_links([page(tmp_path, text)], tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['<img src="gone.svg" alt="x">\n', "[x]: gone.svg\n", "[![x](gone.svg)](https://example.org)\n"],
+)
+def test_links_in_html_in_definitions_and_around_pictures_are_followed(tmp_path: Path, text: str) -> None:
+    assert "gone.svg points to nothing" in shown(check_links.check_links([page(tmp_path, text)], tmp_path))
+
+
+def test_a_picture_without_a_text_is_found(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.svg").write_text("<svg/>")
+    one = page(tmp_path, "![](a.svg)\n")
+    assert "has no text: say in its alt text" in shown(check_links.check_links([one], tmp_path))
+
+
+def test_a_picture_that_is_not_drawn_or_not_shown_is_found(tmp_path: Path) -> None:
+    one = page(tmp_path, "![x](pictures/strange.svg)\n")
+    problems = check_links.check_pictures_shown([one], ["ours.svg"], tmp_path / "docs" / "pictures", tmp_path)
+    assert [problem.what for problem in problems] == [
+        "no page shows this picture",
+        "picture strange.svg is not one that we draw",
+    ]
+
+
+def test_an_undrawn_a_changed_and_a_foreign_picture_are_found(tmp_path: Path) -> None:
+    drawings = {"a.svg": lambda: "<svg>a</svg>", "b.svg": lambda: "<svg>b</svg>"}
+    (tmp_path / "b.svg").write_text("<svg>old</svg>")
+    (tmp_path / "c.svg").write_text("<svg/>")
+    assert [problem.what for problem in build.check_drawn(tmp_path, drawings)] == [
+        "the picture is not there",
+        "it would be drawn otherwise now",
+        "nothing draws this file",
+    ]
+    assert build.write_pictures(tmp_path, drawings) == 2
+    assert build.write_pictures(tmp_path, drawings) == 0
+    assert [problem.what for problem in build.check_drawn(tmp_path, drawings)] == ["nothing draws this file"]
+
+
+def run(folder: Path, code: str) -> str:
+    return shown(check_examples.check_examples([page(folder, f"# Page\n\n```python\n{code}\n```\n")]))
+
+
+def test_an_example_that_raises_is_found_at_its_line(tmp_path: Path) -> None:
+    found = run(tmp_path, "x = 1\nassert x == 2")
+    assert found == "docs/page.md:5: the example raises AssertionError: assert x == 2: correct it"
+
+
+def test_an_example_that_shows_something_else_is_found(tmp_path: Path) -> None:
+    assert run(tmp_path, "1 + 1  # -> 2") == ""
+    assert run(tmp_path, "print('a', 'b', sep='\\n')\n# -> a\n# -> b") == ""
+    assert "shows '2', the page says '3'" in run(tmp_path, "1 + 1  # -> 3")
+    assert "belongs to no expression" in run(tmp_path, "x = 1  # -> 1")
+
+
+def test_an_example_that_is_not_python_or_checks_nothing_is_found(tmp_path: Path) -> None:
+    assert "not Python" in run(tmp_path, "assert (")
+    assert "the example checks nothing: add an assert" in run(tmp_path, "x = 1")
+
+
+def test_examples_of_a_page_share_a_namespace_and_a_directory_that_is_gone_afterwards(tmp_path: Path) -> None:
+    first = "```python\nx = 1\nopen('made', 'w').close()\nassert x\n```\n"
+    second = "```python\nimport os\nassert os.path.exists('made') and x == 1\n```\n"
+    assert check_examples.check_examples([page(tmp_path, first + second)]) == []
+    assert not Path("made").exists()
+
+
+def test_a_name_a_member_and_a_signature_that_are_missing_are_found(tmp_path: Path) -> None:
+    rooms = {"beforehand.predicate": ("docs/reference/predicate.md",)}
+    (one,) = (page for page in PAGES if page.name == "docs/reference/predicate.md")
+    text = one.path.read_text(encoding="utf-8")
+    for removed, what in (
+        ("`Predicate`", "`Predicate` is not documented"),
+        ("`PATTERNS_MAX`", "`PATTERNS_MAX` is not documented"),
+        ("`depth`", "`Compare.depth` is not documented"),
+        ("`Field(name, key=None)`", "Field: no code span has this signature: write `Field(name, key=None)`"),
+    ):
+        less = page(tmp_path, text.replace(removed, "gone"), "docs/reference/predicate.md")
+        assert what in shown(check_names.check_names([less], rooms))
+
+
+def test_members_must_stand_where_the_class_has_its_heading(tmp_path: Path) -> None:
+    rooms = {"beforehand.clocks": ("docs/reference/clocks/",)}
+    lamport = page(tmp_path, "## `LamportClock`\n", "docs/reference/clocks/lamport.md")
+    other = page(tmp_path, "## Other\n\n`tick()`\n", "docs/reference/clocks/other.md")
+    assert "LamportClock: no code span has this signature: write `tick()`" in shown(
+        check_names.check_names([lamport, other], rooms)
+    )
+
+
+def test_a_reason_that_is_missing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "reader.py").write_text('A: Final = "bad-line"\nraise RefusedError(A, "x")\nreject("twice", "x")\n')
+    assert check_names.reasons_in(tmp_path) == {"bad-line": "reader.py", "twice": "reader.py"}
+    one = page(tmp_path, "`twice`\n", "docs/reference/events.md")
+    assert shown(check_names.check_reasons([one], tmp_path)) == (
+        "docs/reference/events.md:1: reason `bad-line` (reader.py) is not listed: list it with its meaning"
+    )
+
+
+def test_unknown_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert build.main(["--chekc"]) == 2
+    assert "use none, or --check" in capsys.readouterr().err
