@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from math import fsum
 from typing import Final
 
 __all__ = ["BOLD", "cut", "fit", "natural_key", "visible", "width_of"]
@@ -63,7 +64,7 @@ def fit(text: str, room: float, size: float) -> str:
 
 def width_of(text: str, size: float) -> float:
     """The width in pixels, estimated on the generous side: the reader's font is not known here."""
-    return size * sum(map(_em, text))
+    return size * fsum(map(_em, text))  # Not sum: that rounds otherwise from Python 3.12 on.
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
