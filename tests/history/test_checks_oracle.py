@@ -234,3 +234,20 @@ def test_a_long_list_of_findings_is_cut_and_says_so() -> None:
     assert report.counts["fifo"] == 19
     assert sum(v.kind == "fifo" for v in report.violations) == 5
     assert "fifo: 19 found, the first 5 are listed" in report.notes
+
+
+def test_a_wrong_clock_that_names_an_absent_event_says_so() -> None:
+    # b:1 was told of a:2, which the log lost.
+    events = [
+        Event(process="a", index=1, clock={"a": 1}),
+        Event(process="b", index=1, clock={"a": 2, "b": 1}),
+        Event(process="b", index=2, clock={"b": 3}),
+    ]
+    report = History(events).check()
+    assert report.counts["clock"] == 2
+    assert report.notes == (
+        "clock: 2 of the 2 wrong clocks name events that are not in this history; if it is incomplete, they may be right",
+    )
+    assert [v.why for v in report.violations] == [
+        "b:1 reports the clock {'a': 2, 'b': 1}; its messages imply {'b': 1}"
+    ]

@@ -246,6 +246,7 @@ class _Checker:
         columns = self.columns
         position = {process: at for at, process in enumerate(columns.processes)}
         firsts: dict[int, Violation] = {}
+        unsure = 0
         for row, event in enumerate(columns.events):
             if event.clock is None:
                 continue
@@ -257,12 +258,25 @@ class _Checker:
             if right:
                 continue
             self.counts["clock"] += 1
+            unsure += any(not self._present(position.get(process), count) for process, count in reported.items())
             process = int(columns.process[row])
             if process not in firsts:
                 expected = {p: int(stamp[at]) for p, at in position.items() if stamp[at]}
                 why = f"{columns.event_id(row)} reports the clock {reported}; its messages imply {expected}"
                 firsts[process] = Violation("clock", (columns.event_id(row),), (), why)
         self.violations += firsts.values()
+        if unsure:
+            self.notes.append(
+                f"clock: {unsure} of the {self.counts['clock']} wrong clocks name events that are not in this history; "
+                "if it is incomplete, they may be right"
+            )
+
+    def _present(self, process: int | None, index: int) -> bool:
+        if process is None:
+            return False
+        rows = self.columns.index[self.columns.start[process] : self.columns.start[process + 1]]
+        at = int(np.searchsorted(rows, index))
+        return at < rows.size and int(rows[at]) == index
 
     def _some(self, kind: str, hits: Sequence[T]) -> Sequence[T]:
         if len(hits) > self.limit:
