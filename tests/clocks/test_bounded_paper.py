@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from beforehand.clocks import BoundedClock, BoundedStamp, Bounds, Held, Received, Refusal, Refused
-from beforehand.errors import TooManyEventsError
+from beforehand.errors import LocalProtocolError, TooManyEventsError
 from bounded_world import Figure1, World, less_figure1
 
 
@@ -293,3 +293,31 @@ def test_more_than_k_events_in_a_tick_are_refused_at_home_and_held_from_elsewher
     assert clock.receive(peer.tick(now=1), now=1) == Held(until=2)
     assert clock.stamp() == before
     assert isinstance(clock.receive(peer.stamp(), now=2), Received)
+
+
+@pytest.mark.parametrize(
+    ("c", "kn"),
+    [
+        (3, (0, 0, 0, 1, 0, 0)),  # Lemma 3.2: c < ε.
+        (1, (0, 0, 0, 1, 0, 0)),  # Lemma 3.1: kn[c] > 0.
+        (0, (0, 0, 0, 1, 1, 0)),  # Lemma 3.1: kn[t] = 0 for t > c.
+        (0, (0, 7, 0, 1, 0, 0)),  # Lemma 3.4: kn[t] ≤ n·K.
+    ],
+)
+def test_section_3_3_a_stamp_that_breaks_a_lemma_is_reset_and_counted(c: int, kn: tuple[int, ...]) -> None:
+    bounds = Bounds(epsilon=3, delta=5, processes=6)
+    clock = BoundedClock("a", bounds, now=10)
+    result = clock.receive(BoundedStamp(11, c, kn, bounds.modulus), now=11)
+    assert isinstance(result, Received)
+    assert result.mended
+    assert clock.resets == 1
+    # As if the message knew of nothing but its own send.
+    assert result.stamp == BoundedStamp(11, 0, (0, 0, 1, 2, 0, 0), bounds.modulus)
+
+
+def test_the_modulus_must_tell_all_readings_apart_that_can_meet() -> None:
+    # Theorem 3.7: B ≥ 6ε + δ + 1.
+    assert Bounds(epsilon=3, delta=7, processes=2).modulus == 26
+    Bounds(epsilon=3, delta=7, processes=2, modulus=26)
+    with pytest.raises(LocalProtocolError, match="26"):
+        Bounds(epsilon=3, delta=7, processes=2, modulus=25)

@@ -77,6 +77,17 @@ def test_a_step_backwards_holds_time_and_is_counted() -> None:
     assert clock.steps_back == 1
 
 
+def test_a_clock_that_is_set_back_and_then_right_again_took_two_steps() -> None:
+    machine = Machine(100_000)
+    clock = machine.clock()
+    clock.tick()
+    machine.wall -= 10_000
+    clock.tick()
+    machine.wall += 10_000
+    clock.tick()
+    assert (clock.steps_back, clock.steps_ahead) == (1, 1)
+
+
 def test_a_step_ahead_is_counted_and_refused_where_asked() -> None:
     machine = Machine(1000)
     clock = machine.clock(warn_ahead_ms=100, refuse_step_ms=5000)

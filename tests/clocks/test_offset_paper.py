@@ -5,7 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+import pytest
+
 from beforehand.clocks import OffsetClock, OffsetStamp
+from beforehand.errors import FutureStampError
 
 
 def test_figure_4_c_grows_without_bound_in_the_program_of_figure_3() -> None:
@@ -123,3 +126,19 @@ def test_events_at_one_reading_or_after_a_step_back_are_told_apart() -> None:
     stamps = [clock.tick(5), clock.tick(5), clock.receive(OffsetStamp(4, 0), 5), clock.tick(2), clock.tick(6)]
     assert [(s.r, s.c) for s in stamps] == [(5, 0), (5, 1), (5, 2), (2, 6), (6, 2)]
     assert all(a.less(b) for a, b in pairwise(stamps))
+
+
+@pytest.mark.parametrize(("now", "c"), [(10 + 2 * 3, 20 - 6), (10 + 2 * 3 + 1, 0)])
+def test_figure_3_the_reset_comes_after_more_than_two_epsilon(now: int, c: int) -> None:
+    clock = OffsetClock("p", epsilon=3, reset=True)
+    clock.receive(OffsetStamp(10, 19), 10)
+    assert clock.tick(now).c == c
+
+
+def test_a_stamp_too_far_ahead_is_refused_where_asked() -> None:
+    clock = OffsetClock("p", epsilon=3, ahead_max=5)
+    clock.receive(OffsetStamp(10, 4), 9)
+    with pytest.raises(FutureStampError) as caught:
+        clock.receive(OffsetStamp(10, 6), 10)
+    assert (caught.value.ahead, caught.value.limit) == (6, 5)
+    assert clock.stamp() == OffsetStamp(9, 6)

@@ -316,6 +316,13 @@ def test_a_lost_or_repeated_difference_is_refused_and_a_full_stamp_mends_it() ->
     assert decoder.decode(encoder.encode(fourth)) == fourth
 
 
+def test_the_stamps_of_one_sender_only_grow() -> None:
+    encoder = DifferenceEncoder(epoch=1)
+    encoder.encode(VectorStamp({"a": 2}))
+    with pytest.raises(LocalProtocolError, match="below the last"):
+        encoder.encode(VectorStamp({"b": 1}))
+
+
 def test_a_restarted_sender_is_not_taken_for_the_old_one() -> None:
     decoder = DifferenceDecoder()
     old, new = DifferenceEncoder(epoch=1), DifferenceEncoder(epoch=2)

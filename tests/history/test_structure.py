@@ -93,8 +93,8 @@ def test_gaps_in_indexes_are_kept_and_counted() -> None:
     assert history.cut({"p": 5, "q": 0}).cut == {"p": 3, "q": 0}
 
 
-def test_indexes_beyond_32_bits_are_kept_exactly() -> None:
-    big = 2**40
+@pytest.mark.parametrize("big", [2**31 - 1, 2**31, 2**31 + 1, 2**40, 2**63 - 1])
+def test_indexes_around_and_beyond_32_bits_are_kept_exactly(big: int) -> None:
     history = History([event(f"p:{big}", sends="m"), event("q:1", receives="m")])
     assert history.stamp("q:1") == {"p": big, "q": 1}
 

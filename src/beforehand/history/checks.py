@@ -267,8 +267,8 @@ class _Checker:
         self.violations += firsts.values()
         if unsure:
             self.notes.append(
-                f"clock: {unsure} of the {self.counts['clock']} wrong clocks name events that are not in this history; "
-                "if it is incomplete, they may be right"
+                f"clock: {unsure} of the {self.counts['clock']} wrong clocks name events that are not here; "
+                "if the history is incomplete, they may be right"
             )
 
     def _present(self, process: int | None, index: int) -> bool:
