@@ -29,6 +29,8 @@ a call means that the call changed nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 __all__ = [
     "BeforehandError",
     "BelowBaseError",
@@ -57,6 +59,17 @@ __all__ = [
 
 class BeforehandError(Exception):
     """The base of every error that Beforehand raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., BeforehandError], tuple[object, ...]]:
+        # Errors travel between processes (pools, Spark). Their constructors take fields, not the text.
+        return (_rebuilt, (type(self), self.args, self.__dict__))
+
+
+def _rebuilt(kind: type[BeforehandError], args: tuple[object, ...], fields: dict[str, object]) -> BeforehandError:
+    error = kind.__new__(kind, *args)
+    error.args = args  # A TimeoutError takes them in its __init__ only.
+    error.__dict__.update(fields)
+    return error
 
 
 class LocalProtocolError(BeforehandError):

@@ -75,21 +75,25 @@ class Event:
     clock: Mapping[str, int] | None = field(default=None, hash=False)  # The stamp that the application reported.
 
     def __post_init__(self) -> None:
-        if not self.process:
-            raise ValueError("process is empty")
-        if not 1 <= self.index <= INDEX_MAX:
-            raise ValueError(f"index {self.index} is not between 1 and {INDEX_MAX}")
+        if type(self.process) is not str or not self.process:
+            raise ValueError("process is empty or not a text")
+        if type(self.execution) is not str or type(self.name) is not str:
+            raise ValueError("execution and name are texts")
+        if type(self.index) is not int or not 1 <= self.index <= INDEX_MAX:
+            raise ValueError(f"index {self.index!r} is not an integer between 1 and {INDEX_MAX}")
         for what, ids in (("sends", self.sends), ("receives", self.receives)):
+            if type(ids) is not tuple or not all(type(message) is str for message in ids):
+                raise ValueError(f"{what} is not a tuple of texts")
             if "" in ids:
                 raise ValueError(f"{what} has an empty message id")
             if len(ids) > 1 and len(set(ids)) < len(ids):
                 raise ValueError(f"{what} names a message twice")
-        if self.time is not None and not -INDEX_MAX <= self.time <= INDEX_MAX:
-            raise ValueError(f"time {self.time} is not a 64-bit number of nanoseconds")
+        if self.time is not None and (type(self.time) is not int or not -INDEX_MAX <= self.time <= INDEX_MAX):
+            raise ValueError(f"time {self.time!r} is not a 64-bit number of nanoseconds")
         if self.clock is not None:
             for process, count in self.clock.items():
-                if not 0 <= count <= INDEX_MAX:
-                    raise ValueError(f"clock entry {process!r}: {count} is not between 0 and {INDEX_MAX}")
+                if type(count) is not int or not 0 <= count <= INDEX_MAX:
+                    raise ValueError(f"clock entry {process!r}: {count!r} is not between 0 and {INDEX_MAX}")
 
     @property
     def id(self) -> EventId:

@@ -126,6 +126,16 @@ def test_only_the_future_is_refused_with_separate_bounds_for_warning_and_refusin
     clock.receive(at(0))  # A peer that slept for years is welcome.
 
 
+def test_a_stamp_whose_counter_would_carry_beyond_the_limit_is_refused() -> None:
+    machine = Machine(1000)
+    clock, peer = machine.clock(), machine.clock()
+    with pytest.raises(FutureStampError):
+        clock.receive(at(61_000, 0xFFFF))
+    received = clock.receive(at(61_000, 0xFFFE))
+    peer.receive(at(61_000, 0))
+    assert received.milliseconds - machine.wall == 60_000
+
+
 def test_the_counter_carries_into_the_milliseconds() -> None:
     machine = Machine(10)
     clock = machine.clock(restored=at(10, 65_534).value)

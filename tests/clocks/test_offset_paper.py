@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from beforehand.clocks import OffsetClock, OffsetStamp
-from beforehand.errors import FutureStampError
+from beforehand.errors import ClockExhaustedError, FutureStampError, LocalProtocolError
 
 
 def test_figure_4_c_grows_without_bound_in_the_program_of_figure_3() -> None:
@@ -142,3 +142,15 @@ def test_a_stamp_too_far_ahead_is_refused_where_asked() -> None:
         clock.receive(OffsetStamp(10, 6), 10)
     assert (caught.value.ahead, caught.value.limit) == (6, 5)
     assert clock.stamp() == OffsetStamp(9, 6)
+
+
+def test_one_forged_stamp_cannot_end_the_clock_and_a_refused_reading_changes_nothing() -> None:
+    clock = OffsetClock("p", epsilon=3)
+    with pytest.raises(FutureStampError):
+        clock.receive(OffsetStamp(2**63 - 1, 2**63 - 1), 5)
+    with pytest.raises(LocalProtocolError):
+        clock.tick(-5)
+    assert clock.tick(7) == OffsetStamp(7, 0)
+    last = OffsetClock("p", epsilon=3, now=2**63 - 1)
+    with pytest.raises(ClockExhaustedError):
+        last.tick(2**63 - 1)

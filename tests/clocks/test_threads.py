@@ -8,7 +8,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from beforehand.clocks import BoundedClock, Bounds, HybridClock, LamportClock, OrderingClock, VectorClock, VectorStamp
+from beforehand.clocks import (
+    BoundedClock,
+    Bounds,
+    HybridClock,
+    LamportClock,
+    MatrixClock,
+    OffsetClock,
+    OffsetStamp,
+    OrderingClock,
+    VectorClock,
+    VectorStamp,
+    View,
+)
 
 THREADS, ROUNDS = 8, 2_000
 
@@ -112,3 +124,18 @@ def test_ordering_clock_delivers_from_many_threads_in_causal_order() -> None:
 
     stress(work)
     assert sorted(pair for mine in delivered for pair in mine) == [(at, at) for at in range(1, 801)]
+
+
+def test_matrix_clock_counts_every_message() -> None:
+    view = View(["me", *(f"p{number}" for number in range(THREADS))])
+    clock = MatrixClock("me", view)
+    stress(lambda number: [clock.send(f"p{(number + at) % THREADS}") for at in range(ROUNDS)] and None)
+    last = clock.send("p0")
+    assert sum(last.sent("me", f"p{number}") for number in range(THREADS)) == THREADS * ROUNDS + 1
+
+
+def test_offset_clock_issues_no_stamp_twice() -> None:
+    clock = OffsetClock("p", epsilon=5)
+    stamps: list[list[OffsetStamp]] = [[] for _ in range(THREADS)]
+    stress(lambda number: stamps[number].extend(clock.tick(7) for _ in range(ROUNDS)))
+    assert len({stamp for mine in stamps for stamp in mine}) == THREADS * ROUNDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from beforehand.clocks import PeerPolicy, Relation, VectorClock, VectorStamp
@@ -181,3 +182,28 @@ def test_a_meeting_that_one_side_cannot_take_part_in_changes_nobody() -> None:
         large.synchronize(small)
     assert small.stamp() == VectorStamp()
     assert large.stamp() == VectorStamp({"x": 1, "y": 1})
+    # Also where the others have had no event yet.
+    b, c = VectorClock("b"), VectorClock("c")
+    with pytest.raises(BufferFullError):
+        small.synchronize(b, c)
+    assert small.stamp() == b.stamp() == c.stamp() == VectorStamp()
+
+
+def test_two_children_cannot_have_one_name() -> None:
+    parent = VectorClock("parent")
+    parent.spawn("child")
+    with pytest.raises(LocalProtocolError, match="never be used again"):
+        parent.spawn("child")
+
+
+def test_a_start_that_is_too_large_is_refused() -> None:
+    with pytest.raises(BufferFullError):
+        VectorClock("p", start=VectorStamp({"a": 1, "b": 1}), entries_max=1)
+
+
+def test_entries_are_integers_of_any_kind() -> None:
+    stamp = VectorStamp({"a": np.int64(5)})  # type: ignore[dict-item]
+    assert VectorStamp.decode(stamp.encode()) == VectorStamp({"a": 5})
+    for wrong in ({"a": 1.5}, {"a": "1"}, {1: 1}, {"": 1}, {"a": -1}, {"a": 2**63}):
+        with pytest.raises(LocalProtocolError):
+            VectorStamp(wrong)  # type: ignore[arg-type]

@@ -31,6 +31,7 @@ from beforehand.clocks.wire import VERSION
 from beforehand.errors import (
     BeforehandError,
     BelowBaseError,
+    BufferFullError,
     LocalProtocolError,
     NotInViewError,
     StampDecodeError,
@@ -314,6 +315,23 @@ def test_a_lost_or_repeated_difference_is_refused_and_a_full_stamp_mends_it() ->
         decoder.decode(lost)
     encoder.restart()
     assert decoder.decode(encoder.encode(fourth)) == fourth
+
+
+def test_a_repeated_full_stamp_does_not_take_the_decoder_back() -> None:
+    encoder, decoder = DifferenceEncoder(epoch=1), DifferenceDecoder()
+    full = encoder.encode(VectorStamp({"a": 1}))
+    decoder.decode(full)
+    decoder.decode(encoder.encode(VectorStamp({"a": 2})))
+    assert decoder.decode(full) == VectorStamp({"a": 1})
+    assert decoder.decode(encoder.encode(VectorStamp({"a": 3}))) == VectorStamp({"a": 3})
+
+
+def test_a_peer_cannot_fill_a_difference_decoder_with_names() -> None:
+    encoder, decoder = DifferenceEncoder(epoch=1), DifferenceDecoder(entries_max=3)
+    stamp = VectorStamp({"a": 1, "b": 1, "c": 1})
+    decoder.decode(encoder.encode(stamp))
+    with pytest.raises(BufferFullError):
+        decoder.decode(encoder.encode(stamp.merged(VectorStamp({"d": 1}))))
 
 
 def test_the_stamps_of_one_sender_only_grow() -> None:

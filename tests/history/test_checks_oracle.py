@@ -260,3 +260,31 @@ def test_a_wrong_clock_that_names_an_absent_event_says_so() -> None:
     assert [v.why for v in report.violations] == [
         "b:1 reports the clock {'a': 2, 'b': 1}; its messages imply {'b': 1}"
     ]
+
+
+def test_among_several_cycles_the_shortest_is_the_witness_wherever_it_stands() -> None:
+    # One knot: a long cycle 0 1 2 3 4 5 and, entered late in the numbering, the short one 4 5.
+    names = [f"m{i}" for i in range(6)]
+    orders = [*([names[i], names[i + 1]] for i in range(5)), [names[5], names[0]], [names[5], names[4]]]
+    events = [Event(process="s", index=1, sends=tuple(names))]
+    events += [
+        Event(process=f"p{at}", index=i + 1, receives=(m,))
+        for at, order in enumerate(orders)
+        for i, m in enumerate(order)
+    ]
+    report = History(events).check()
+    assert report.counts["total"] == 1
+    assert set(report.violations[0].messages) == {"m4", "m5"}
+
+
+def test_the_first_overtaker_is_named_even_if_an_inferred_message_came_before_it() -> None:
+    events = [
+        Event(process="s", index=1, sends=("late",)),
+        Event(process="s", index=2, sends=("~inferred",)),
+        Event(process="s", index=3, sends=("early",)),
+        Event(process="p", index=1, receives=("~inferred",)),
+        Event(process="p", index=2, receives=("early",)),
+        Event(process="p", index=3, receives=("late",)),
+    ]
+    violations = History(events).check().violations
+    assert [(v.kind, v.messages) for v in violations] == [("fifo", ("late", "early")), ("causal", ("late", "early"))]

@@ -158,3 +158,94 @@ def test_times_at_the_ends_of_the_range_are_left_out_with_a_note() -> None:
     measures = history.measure()
     assert measures.delta_ns is None
     assert "1 receives lack a usable time at one end" in measures.notes
+
+
+@pytest.mark.parametrize(("sent", "received"), [(None, 100), (100, None), (None, None)])
+def test_a_message_without_a_time_at_one_end_is_left_out_with_a_note(sent: int | None, received: int | None) -> None:
+    measures = History([event("a:1", sent, sends="m"), event("b:1", received, receives="m")]).measure()
+    assert (measures.delta_ns, measures.epsilon_min_ns, measures.lateness) == (None, None, ())
+    assert measures.clocks["b"] == ClockBounds(0, 0)
+    assert "1 receives lack a usable time at one end" in measures.notes
+
+
+def round_trip(p: str, q: str, *, at: int = 0) -> list[Event]:
+    """Bounds q's clock to within 10 of p's."""
+    return [
+        event(f"{p}:1", at, sends=f"{p}{q}"),
+        event(f"{q}:1", at + 10, receives=f"{p}{q}", sends=f"{q}{p}"),
+        event(f"{p}:2", at + 20, receives=f"{q}{p}"),
+    ]
+
+
+def test_epsilon_is_bounded_from_above_only_if_all_clocks_are() -> None:
+    assert History(round_trip("p", "q")).measure().epsilon_max_ns == 10
+    # Another component, a process that talks to nobody, a component whose clocks no constant offsets fit.
+    assert History([*round_trip("p", "q"), *round_trip("x", "y")]).measure().epsilon_max_ns is None
+    assert History([*round_trip("p", "q"), event("lone:1", 10**15)]).measure().epsilon_max_ns is None
+    drifted = [
+        event("x:1", 1000, sends="a"),
+        event("y:1", 0, receives="a", sends="b"),
+        event("x:2", 900, receives="b"),
+    ]
+    measures = History([*round_trip("p", "q"), *drifted]).measure()
+    assert measures.epsilon_max_ns is None
+    assert measures.epsilon_min_ns == 0, "what contradicts itself proves nothing"
+
+
+def test_a_clock_that_steps_back_between_a_send_and_its_own_receive_fits_no_offset() -> None:
+    history = History([event("p:1", 100, sends="m"), event("p:2", 50, receives="m")])
+    assert any("no constant offsets fit" in note for note in history.measure().notes)
+
+
+def test_many_processes_that_talk_to_nobody_cost_nothing() -> None:
+    lonely = [event(f"n{number}:1", number) for number in range(2_500)]
+    measures = History([*lonely, *round_trip("p", "q")]).measure()
+    assert measures.clocks["q"] == ClockBounds(-10, 10)
+    assert measures.references == ("p",)
+
+
+def test_by_way_of_the_reference_a_contradiction_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beforehand.history.offsets.ALL_PAIRS_MAX", 0)
+    events = [
+        event("x:1", 1000, sends="a"),
+        event("y:1", 0, receives="a", sends="b"),
+        event("x:2", 900, receives="b"),
+    ]
+    assert History(events).measure().clocks["y"] == ClockBounds(None, None)
+
+
+def test_beyond_a_number_of_processes_clocks_are_not_bounded_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("beforehand.history.offsets.PROCESSES_MAX", 1)
+    events = [*round_trip("p", "q"), event("p:3", 50, resource="r"), event("q:3", 5000, resource="r")]
+    measures = History(events).measure()
+    assert measures.clocks["p"] == ClockBounds(None, None)
+    assert measures.hidden_channels == ()
+    assert any("more than 1" in note for note in measures.notes)
+
+
+def test_a_hidden_channel_is_not_suspected_against_happened_before() -> None:
+    # q:1 → p:2, though q's clock was wrong at q:1 and shows a later time.
+    events = [
+        event("q:1", 1000, resource="r"),
+        event("q:2", 10, sends="m"),
+        event("p:1", 15, receives="m", sends="n"),
+        event("q:3", 20, receives="n"),
+        event("p:2", 20, resource="r"),
+    ]
+    assert History(events).measure().hidden_channels == ()
+
+
+def test_how_far_apart_depends_on_which_of_the_two_clocks_may_be_ahead() -> None:
+    # p → q takes 10 at least, q → p nothing bounds well: q's clock is at most 10 ahead of p's, p's up to 990 of q's.
+    events = [
+        event("p:1", 0, sends="m"),
+        event("q:1", 10, receives="m", sends="n"),
+        event("p:2", 1000, receives="n"),
+        event("p:3", 2000, resource="r"),
+        event("q:2", 2500, resource="r"),
+        event("p:4", 3000, resource="r"),
+    ]
+    (hidden,) = History(events).measure().hidden_channels
+    assert (str(hidden.earlier), str(hidden.later), hidden.apart_ns) == ("p:3", "q:2", 490)

@@ -150,3 +150,81 @@ def test_a_cut_may_lie_beyond_the_last_event_but_not_before_the_first() -> None:
         history.cut({"p": -1})
     with pytest.raises(InputError, match="'q'"):
         history.cut({"q": 1})
+
+
+@pytest.mark.parametrize("big", [2**61, 2**62, 2**63 - 1])
+def test_the_order_respects_causality_however_large_the_indexes_are(big: int) -> None:
+    history = History(
+        [
+            event(f"a:{big}", sends="m"),
+            event(f"b:{big}", receives="m", sends="n"),
+            event(f"c:{big}", receives="n", sends="o"),
+            event(f"d:{big}", receives="o", sends="p"),
+            event("e:1", receives="p"),
+        ]
+    )
+    assert [e.process for e in history.order()] == list("abcde")
+    assert history.past_size("e:1") == 4 * big + 1
+    assert [e.process for e in history.explain("e:1", last=2).events] == ["c", "d"]
+
+
+def test_one_bad_message_in_a_long_conversation_is_told_in_few_words() -> None:
+    # Two processes play ping-pong; the last event sends what the first receives.
+    turns = 300
+    events = []
+    for turn in range(1, turns + 1):
+        events.append(event(f"p:{turn}", receives=f"b{turn - 1}" if turn > 1 else f"b{turns}", sends=f"a{turn}"))
+        events.append(event(f"q:{turn}", receives=f"a{turn}", sends=f"b{turn}"))
+    rejections = History(events).rejections
+    assert len(rejections) == 2 * turns
+    assert max(len(rejection.detail) for rejection in rejections) < 250
+    assert rejections[0].detail.endswith("p:9 → … (293 more) → p:2")
+    assert len({id(rejection.events) for rejection in rejections}) == 1, "the witness is shared"
+
+
+def test_reasons_are_given_for_chains_only() -> None:
+    history = History([event("a:1"), event("b:1")])
+    with pytest.raises(InputError, match="a:1 did not happen before b:1"):
+        history.reasons(["a:1", "b:1"])
+
+
+def test_an_event_that_receives_from_everybody_waits_for_all_of_them() -> None:
+    senders = [event(f"s{number:03}:1", sends=f"m{number}") for number in range(200)]
+    gather = event("gather:1", receives=" ".join(f"m{number}" for number in range(200)))
+    history = History([gather, *senders])
+    assert history.explain("gather:1").past == 200
+
+
+def test_the_cut_at_the_time_of_an_event_contains_it() -> None:
+    history = History([Event(process="p", index=1, time=5), Event(process="p", index=2, time=6)])
+    assert history.cut_at(5).cut == {"p": 1}
+    assert history.cut_at(6).cut == {"p": 2}
+
+
+def test_a_zero_in_a_reported_clock_is_the_same_as_no_entry() -> None:
+    history = History([Event(process="p", index=1, clock={"p": 1, "q": 0}), Event(process="q", index=1)])
+    assert history.check().passed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"index": 1.5},
+        {"index": True},
+        {"index": 0},
+        {"time": 1.5},
+        {"sends": ["a"]},
+        {"receives": (1,)},
+        {"process": 5},
+        {"process": ""},
+        {"name": None},
+        {"sends": ("a", "a")},
+        {"sends": ("",)},
+        {"clock": {"p": -1}},
+        {"clock": {"p": 1.0}},
+        {"time": 2**63},
+    ],
+)
+def test_an_invalid_event_cannot_exist(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        Event(**({"process": "p", "index": 1} | wrong))  # type: ignore[arg-type]

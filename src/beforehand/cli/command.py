@@ -44,6 +44,11 @@ def main() -> None:
         sys.exit(0)
     except BeforehandError as error:
         sys.exit(_say(str(error), 2))
+    except OSError as error:
+        if os.environ.get("BEFOREHAND_DEBUG"):
+            raise
+        where = f" ({error.filename})" if error.filename else ""
+        sys.exit(_say(f"{error.strerror or error}{where}", 2))
     except ImportError as error:
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from beforehand.clocks.vector import VectorStamp, _news, read_entries, write_entries
+from beforehand.clocks.vector import ENTRIES_MAX, VectorStamp, _news, read_entries, write_entries
 from beforehand.clocks.wire import LIMIT_DEFAULT, VALUE_MAX, Reader, StampKind, Writer
-from beforehand.errors import LocalProtocolError, StampDecodeError, UnknownBaseError
+from beforehand.errors import BufferFullError, LocalProtocolError, StampDecodeError, UnknownBaseError
 
 __all__ = ["DifferenceDecoder", "DifferenceEncoder"]
 
@@ -60,7 +60,8 @@ class DifferenceEncoder:
 class DifferenceDecoder:
     """The receiver's side for one peer. A refused stamp leaves it as it was."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, entries_max: int = ENTRIES_MAX) -> None:
+        self._entries_max = entries_max
         self._epoch: int | None = None
         self._number: int | None = None
         self._last = VectorStamp()
@@ -79,5 +80,12 @@ class DifferenceDecoder:
             if epoch != self._epoch or base != self._number:
                 raise UnknownBaseError(base=base, have=self._number if epoch == self._epoch else None)
             stamp = self._last.merged(VectorStamp._of(entries))
-        self._epoch, self._number, self._last = epoch, number, stamp
+        if len(stamp) > self._entries_max:
+            raise BufferFullError(what="processes in the stamps of one peer", limit=self._entries_max)
+        if epoch != self._epoch or self._number is None or number > self._number:
+            self._epoch, self._number, self._last = (
+                epoch,
+                number,
+                stamp,
+            )  # A full one that is repeated changes nothing.
         return stamp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event as ThreadEvent
 from threading import RLock
 from typing import Final
@@ -13,7 +14,6 @@ from beforehand.clocks.ordering_stamp import OrderingStamp
 from beforehand.clocks.sequence import SequenceSet
 from beforehand.clocks.vector import VectorStamp
 from beforehand.errors import (
-    BeforehandError,
     BufferFullError,
     DeliveryTimeoutError,
     DuplicateMessageError,
@@ -43,10 +43,11 @@ class Door:
             raise LocalProtocolError("a process needs a name")
         self._process: Final = process
         self._refuse_impossible: Final = refuse
+        self._deliver: Final = deliver
         self._entries_max: Final = entries_max
-        self._gate: Final = Gate[OrderingStamp](known=known, deliver=deliver, waiting_max=waiting_max)
+        self._gate: Final = Gate[OrderingStamp](known=known, waiting_max=waiting_max)
         self._seen: dict[str, SequenceSet] = {}  # Delivered, per sender; at most entries_max.
-        self._at_gate: set[tuple[str, int]] = set()  # (sender, number) of those that wait; at most waiting_max.
+        self._at_gate: set[tuple[str, int]] = set()  # (sender, number) of those that callers wait with.
         self.lock: Final = RLock()
 
     def deliverable(self, stamp: OrderingStamp) -> bool:
@@ -59,40 +60,44 @@ class Door:
             self._refuse(stamp)
             if self._gate.missing(self._needs(stamp)) is not None:
                 return None
-            return _result(self._enter(stamp, _nobody))
+            return self._take(stamp)
 
     def deliver(self, stamp: OrderingStamp, *, timeout: float | None) -> VectorStamp:
-        done = ThreadEvent()
+        free = ThreadEvent()
         with self.lock:
             self._refuse(stamp)
-            waiting = self._enter(stamp, done.set)
-        if waiting.outcome is None and not done.wait(timeout):
+            waiting = self._enter(stamp, free.set)
+            if waiting.missing is None:
+                return self._leave_with(waiting)
+        try:
+            free.wait(timeout)
+        except BaseException:
             self._give_up(waiting)
-        return _result(waiting)
+            raise
+        return self._leave_in_time(waiting)
 
     async def deliver_async(self, stamp: OrderingStamp, *, timeout: float | None) -> VectorStamp:
         loop = asyncio.get_running_loop()
-        done = asyncio.Event()
+        free = asyncio.Event()
 
         def wake() -> None:
-            # The delivery may be made by another thread, or when this loop has already been closed.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(done.set)
+            # The message is set free by whichever thread delivered what it missed, perhaps when this loop is no more.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(free.set)
 
         with self.lock:
             self._refuse(stamp)
             waiting = self._enter(stamp, wake)
-        if waiting.outcome is None:
-            try:
-                await asyncio.wait_for(done.wait(), timeout)
-            except TimeoutError:
-                self._give_up(waiting)
-            except asyncio.CancelledError:
-                with self.lock:
-                    if waiting.outcome is None:
-                        self._leave(waiting)
-                raise
-        return _result(waiting)
+            if waiting.missing is None:
+                return self._leave_with(waiting)
+        try:
+            await asyncio.wait_for(free.wait(), timeout)
+        except TimeoutError:
+            pass  # It may have become free in the last moment.
+        except BaseException:
+            self._give_up(waiting)
+            raise
+        return self._leave_in_time(waiting)
 
     def waiting(self) -> list[tuple[OrderingStamp, tuple[str, int]]]:
         with self.lock:
@@ -110,44 +115,44 @@ class Door:
             raise DuplicateMessageError(sender=stamp.sender, sequence=number)
         if seen is None and len(self._seen) >= self._entries_max:
             raise BufferFullError(what=f"senders known to {self._process!r}", limit=self._entries_max)
+        for row in stamp.table.values():
+            # What the sender knows to have been sent, it knows. A row beyond that would hold messages up for ever.
+            if not row <= stamp.time:
+                raise RemoteProtocolError(f"a message from {stamp.sender!r} has a table that its own time denies")
         self._refuse_impossible(stamp)
 
     def _enter(self, stamp: OrderingStamp, wake: Callable[[], None]) -> Waiting[OrderingStamp]:
-        key = (stamp.sender, stamp.to[self._process])
-
-        def done() -> None:
-            self._at_gate.discard(key)
-            if not isinstance(waiting.outcome, BeforehandError):
-                self._seen.setdefault(key[0], SequenceSet()).add(key[1])
-            wake()
-
-        waiting = Waiting(stamp, self._needs(stamp), done)
+        waiting = Waiting(stamp, self._needs(stamp), wake)
         self._gate.enter(waiting)
-        if waiting.outcome is None:
-            self._at_gate.add(key)
+        self._at_gate.add(self._key(stamp))
         return waiting
 
-    def _leave(self, waiting: Waiting[OrderingStamp]) -> None:
-        self._gate.leave(waiting)
-        self._at_gate.discard((waiting.message.sender, waiting.message.to[self._process]))
+    def _leave_in_time(self, waiting: Waiting[OrderingStamp]) -> VectorStamp:
+        """The wait is over: deliver the message if it is free; else its deadline has passed."""
+        with self.lock:
+            if waiting.missing is not None:
+                missing = waiting.missing
+                self._give_up(waiting)
+                raise DeliveryTimeoutError(missing=missing)
+            return self._leave_with(waiting)
+
+    def _leave_with(self, waiting: Waiting[OrderingStamp]) -> VectorStamp:
+        self._at_gate.discard(self._key(waiting.message))
+        return self._take(waiting.message)
 
     def _give_up(self, waiting: Waiting[OrderingStamp]) -> None:
-        """The deadline has passed: take the message out, unless it was delivered in the last moment."""
+        """Nobody waits with the message any more: it was not delivered."""
         with self.lock:
-            if waiting.outcome is None:
-                missing = waiting.missing
-                assert missing is not None
-                self._leave(waiting)
-                raise DeliveryTimeoutError(missing=missing)
+            self._gate.leave(waiting)
+            self._at_gate.discard(self._key(waiting.message))
 
+    def _take(self, stamp: OrderingStamp) -> VectorStamp:
+        """Deliver a free message and wake those that it sets free."""
+        delivered = self._deliver(stamp)
+        sender, number = self._key(stamp)
+        self._seen.setdefault(sender, SequenceSet()).add(number)
+        self._gate.release(stamp.time._all())
+        return delivered
 
-def _nobody() -> None:
-    """The caller looks at the outcome itself."""
-
-
-def _result(waiting: Waiting[OrderingStamp]) -> VectorStamp:
-    outcome = waiting.outcome
-    assert outcome is not None
-    if isinstance(outcome, BeforehandError):
-        raise outcome
-    return outcome
+    def _key(self, stamp: OrderingStamp) -> tuple[str, int]:
+        return (stamp.sender, stamp.to[self._process])

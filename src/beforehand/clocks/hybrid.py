@@ -68,7 +68,7 @@ class HybridStamp(Stamp):
         return self._value == other._value if isinstance(other, HybridStamp) else NotImplemented
 
     def __lt__(self, other: HybridStamp) -> bool:
-        return self._value < other._value
+        return self._value < other._value if isinstance(other, HybridStamp) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._value)
@@ -116,8 +116,9 @@ class HybridClock:
         reserve_ms: int = 5_000,
         restored: int = 0,
     ) -> None:
-        """`persist(n)` must have n on disk when it returns; it is called about once per `reserve_ms`. No stamp above
-        the last n is ever issued, so a clock that starts with that n as `restored` repeats none.
+        """`persist(n)` must have n on disk when it returns; it is called about once per `reserve_ms`, under the
+        clock's lock, and must not use the clock. No stamp above the last n is ever issued, so a clock that starts
+        with that n as `restored` repeats none.
         """
         if refuse_ahead_ms < warn_ahead_ms or warn_ahead_ms < 0 or reserve_ms < 1:
             raise LocalProtocolError("0 ≤ warn_ahead_ms ≤ refuse_ahead_ms and reserve_ms ≥ 1 must hold")
@@ -149,7 +150,7 @@ class HybridClock:
         """A message arrives with `stamp`: the receive event's stamp, greater than it."""
         with self._lock:
             now = self._now()
-            ahead = stamp.milliseconds - now
+            ahead = (stamp.value + 1 >> COUNTER_BITS) - now  # Of what would be issued: the counter may carry.
             if ahead > self._refuse_ahead_ms:
                 raise FutureStampError(ahead=ahead, limit=self._refuse_ahead_ms, unit="ms")
             received = self._advance(max(self._last, stamp.value), now)

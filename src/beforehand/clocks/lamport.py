@@ -9,7 +9,7 @@ Assumes unique process names. Source: Lamport 1978; Garg, chapter 12; the lectur
 Deviation: a stamp more than `ahead_max` ahead is refused, so that one forged message cannot use up the range
 of the counter; no honest system comes near the default.
 
-Cost: O(1). Bytes: 3 to 11 and the process name.
+Cost: O(1). Bytes: 3 to 12 and the process name.
 """
 
 from __future__ import annotations

@@ -31,10 +31,13 @@ from threading import Lock
 from typing import ClassVar, Final, Self
 
 from beforehand.clocks.relation import Relation
-from beforehand.clocks.wire import LIMIT_DEFAULT, Reader, Stamp, StampKind, Writer
-from beforehand.errors import FutureStampError, LocalProtocolError
+from beforehand.clocks.wire import LIMIT_DEFAULT, VALUE_MAX, Reader, Stamp, StampKind, Writer
+from beforehand.errors import ClockExhaustedError, FutureStampError, LocalProtocolError
 
 __all__ = ["OffsetClock", "OffsetStamp"]
+
+AHEAD_MAX: Final = 2**50
+"""Ticks that r + c of a stamp may lie ahead of our clock, so that one forged stamp cannot use up the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class OffsetClock:
     """The offset clock of one process. Thread-safe. `now` is always the process's own reading, rt.j."""
 
     def __init__(
-        self, process: str, *, epsilon: int, now: int = 0, reset: bool = False, ahead_max: int | None = None
+        self, process: str, *, epsilon: int, now: int = 0, reset: bool = False, ahead_max: int = AHEAD_MAX
     ) -> None:
         """`reset` as in figure 3. A stamp whose r + c lies more than `ahead_max` ahead of our clock is refused."""
         if not process or epsilon < 0 or now < 0:
@@ -108,7 +111,7 @@ class OffsetClock:
         """A message arrives with `stamp` at reading `now`: the receive event's stamp."""
         with self._lock:
             ahead = stamp.r + stamp.c - now
-            if self._ahead_max is not None and ahead > self._ahead_max:
+            if ahead > self._ahead_max:
                 raise FutureStampError(ahead=ahead, limit=self._ahead_max, unit="ticks")
             return self._settle(now, max(self._own(now), self._ahead(stamp.r, stamp.c + 1, now)))
 
@@ -126,5 +129,8 @@ class OffsetClock:
         return self._ahead(self._r, self._c + (now <= self._r), now)
 
     def _settle(self, now: int, offset: int) -> OffsetStamp:
-        self._r, self._c = now, max(0, offset)
-        return OffsetStamp(self._r, self._c)
+        stamp = OffsetStamp(now, max(0, offset))  # Raises before anything has changed.
+        if now + stamp.c > VALUE_MAX:
+            raise ClockExhaustedError(limit=VALUE_MAX)
+        self._r, self._c = stamp.r, stamp.c
+        return stamp

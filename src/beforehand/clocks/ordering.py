@@ -137,8 +137,7 @@ class OrderingClock:
         return self._clock.unrecorded
 
     def _refuse(self, stamp: OrderingStamp) -> None:
-        made = self._clock.stamp()[self.process]
-        claimed = max((s[self.process] for s in (stamp.time, *stamp.table.values())), default=0)
+        made, claimed = self._clock.stamp()[self.process], stamp.time[self.process]
         if claimed > made:
             raise ImpossibleStampError(process=self.process, claimed=claimed, made=made)
 
@@ -202,8 +201,7 @@ class ObserverClock:
         return self._door.waiting()
 
     def _refuse(self, stamp: OrderingStamp) -> None:
-        claimed = max((s[self.process] for s in (stamp.time, *stamp.table.values())), default=0)
-        if claimed:
+        if claimed := stamp.time[self.process]:
             raise ImpossibleStampError(process=self.process, claimed=claimed, made=0)
 
     def _take_over(self, stamp: OrderingStamp) -> VectorStamp:

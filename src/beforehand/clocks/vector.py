@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
+from operator import index
 from threading import RLock
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -57,9 +58,12 @@ class VectorStamp(Stamp):
     _origin: tuple[str, int, dict[str, int]]
 
     def __init__(self, entries: Mapping[str, int] | None = None) -> None:
-        own = dict(entries) if entries else {}
+        try:
+            own = {process: index(count) for process, count in entries.items()} if entries else {}
+        except TypeError:
+            raise LocalProtocolError("the entries of a stamp are integers") from None
         for process, count in own.items():
-            if not process:
+            if not isinstance(process, str) or not process:
                 raise LocalProtocolError("a process needs a name")
             if not 0 <= count <= VALUE_MAX:
                 raise LocalProtocolError(f"entry {process!r}: {count} is not between 0 and {VALUE_MAX}")
@@ -187,7 +191,10 @@ class VectorClock:
         self._count = entries.pop(process, 0)  # Own events so far.
         self._others = entries  # What is known of other processes; at most `entries_max`.
         self._shared = False  # Whether a stamp refers to `_others`, which must then be copied before a change.
+        self._children: set[str] = set()  # Names given to spawned processes; at most entries_max.
         self._unrecorded = UnrecordedPeers(peer_policy)
+        if len(entries) > entries_max:
+            raise BufferFullError(what=f"processes known to clock {process!r}", limit=entries_max)
 
     def tick(self) -> VectorStamp:
         """One event happens: its stamp. To send a message, tick and let the message carry the stamp."""
@@ -221,6 +228,8 @@ class VectorClock:
         with self._lock:
             if not carries_result:
                 return self.stamp()
+            if self._count >= VALUE_MAX:
+                raise ClockExhaustedError(limit=VALUE_MAX)
             self._unrecorded.admit(peer)
             return self._advance()
 
@@ -237,8 +246,11 @@ class VectorClock:
     def spawn(self, child: str) -> VectorClock:
         """The clock of a new process `child`, which inherits all that this one knows (2.1, rule v)."""
         with self._lock:
-            if child == self.process or child in self._others:
+            if child == self.process or child in self._others or child in self._children:
                 raise LocalProtocolError(f"process {child!r} existed before: a name must never be used again")
+            if len(self._children) >= self._entries_max:
+                raise BufferFullError(what=f"children of clock {self.process!r}", limit=self._entries_max)
+            self._children.add(child)
             return VectorClock(
                 child, start=self.stamp(), entries_max=self._entries_max, peer_policy=self._unrecorded.policy
             )
@@ -247,7 +259,8 @@ class VectorClock:
         """A synchronous communication with the processes of `others` (2.1, rule iii): one common event.
 
         Every clock counts it and all end with the same stamp, which is returned. Between machines the same is
-        done by hand: each side ticks, they exchange stamps, each merges what it got.
+        done by hand: each side ticks, they exchange stamps, each merges what it got. Do not call it inside
+        `locked()`: two threads that each hold one of the clocks would wait for each other.
         """
         clocks = sorted({self, *others}, key=lambda clock: clock.process)
         if len({clock.process for clock in clocks}) < len(clocks):
@@ -258,10 +271,11 @@ class VectorClock:
             now = VectorStamp().merged(*(clock.stamp() for clock in clocks))
             for clock in clocks:  # Nothing changes unless all can take part.
                 clock._refuse(now)
-                clock._refuse_names(now._all())
                 if clock._count >= VALUE_MAX:
                     raise ClockExhaustedError(limit=VALUE_MAX)
             common = now.merged(*(VectorStamp({clock.process: clock._count + 1}) for clock in clocks))
+            for clock in clocks:
+                clock._refuse_names(common._all())
             for clock in clocks:
                 clock._advance()
                 clock._absorb(common)

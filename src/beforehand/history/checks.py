@@ -91,6 +91,8 @@ class _Checker:
         self.counts: Counter[str] = Counter(fifo=0, causal=0, total=0, clock=0)
         self.violations: list[Violation] = []
         self.notes: list[str] = []
+        self.latest_of: tuple[str, int] = ("", -1)
+        self.latest: dict[int, tuple[Integers, Integers]] = {}
         self.row = columns.receive_row
         self.source = columns.source
         self.real = columns.real[columns.receive_message] if columns.messages else np.zeros(0, np.bool_)
@@ -128,17 +130,8 @@ class _Checker:
         """Name the first message that was received before `late` although its send came after."""
         columns = self.columns
         sent, received = int(self.source[late]), int(self.row[late])
-        first = int(columns.receive_start[columns.start[columns.process[received]]])
-        before = np.arange(first, columns.receive_start[received])
-        before = before[(self.source[before] >= 0) & self.real[before]]
-        sources = self.source[before]
-        if kind == "fifo":
-            after = (columns.process[sources] == columns.process[sent]) & (
-                columns.index[sources] > columns.index[sent]
-            )
-        else:
-            after = (self.stamps[sources, columns.process[sent]] >= columns.index[sent]) & (sources != sent)
-        early = int(before[np.flatnonzero(after)[0]])
+        receives, latest = self._latest(kind, int(columns.process[received]), int(columns.process[sent]))
+        early = int(receives[np.searchsorted(latest, columns.index[sent] + (kind == "fifo"))])
         path = self.chain(sent, int(self.source[early]))
         m, n = (columns.messages[columns.receive_message[r]] for r in (late, early))
         overtaker = int(self.row[early])
@@ -152,6 +145,30 @@ class _Checker:
                 tuple(self.reasons(path)),
             )
         )
+
+    def _latest(self, kind: str, receiver: int, sender: int) -> tuple[Integers, Integers]:
+        """The receives of a process, and after each how much of a sender's events their sends knew of so far.
+
+        That only grows, so the first receive that overtakes a given send is found by bisection.
+        """
+        if self.latest_of != (kind, receiver):
+            self.latest_of, self.latest = (kind, receiver), {}
+        if sender not in self.latest:
+            columns = self.columns
+            first, end = (
+                columns.receive_start[columns.start[receiver]],
+                columns.receive_start[columns.start[receiver + 1]],
+            )
+            receives = np.arange(first, end)
+            receives = receives[(self.source[receives] >= 0) & self.real[receives]]
+            sources = self.source[receives]
+            own = columns.process[sources] == sender
+            if kind == "fifo":
+                known = np.where(own, columns.index[sources], 0)
+            else:
+                known = self.stamps[sources, sender].astype(np.int64) - own
+            self.latest[sender] = (receives, np.maximum.accumulate(known))
+        return self.latest[sender]
 
     def total(self) -> None:
         graph = succession(self.columns, self.real)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,9 @@ from beforehand.history.kernels import NO_TIME, path_back, strong_components, to
 __all__ = ["Columns", "from_events"]
 
 Integers = npt.NDArray[np.int64]
+
+SHOWN_MAX: Final = 8
+"""Events of a cycle that the text of a rejection names; its `events` has them all, shared by all of one knot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -204,6 +208,7 @@ def _cycle_rejections(
     parent = np.full(rows, -1, np.int64)
     path = np.empty(rows, np.int64)
     witnesses: dict[int, tuple[EventId, ...]] = {}
+    cycles: dict[int, str] = {}
     rejections: list[Rejection] = []
     receive_row, source = columns.receive_row, columns.source
     for r in np.flatnonzero(inside):
@@ -211,9 +216,11 @@ def _cycle_rejections(
         if knot not in witnesses:
             length = path_back(start, target, component, rows, row, rows + 1, parent, path)
             witnesses[knot] = tuple(columns.event_id(int(at)) for at in reversed(path[:length]))
+            shown = [str(event) for event in witnesses[knot][:SHOWN_MAX]]
+            shown += [f"… ({length - SHOWN_MAX} more)"] if length > SHOWN_MAX else []
+            cycles[knot] = " → ".join([*shown, shown[0]])
         message = columns.messages[columns.receive_message[r]]
-        cycle = " → ".join(str(event) for event in (*witnesses[knot], witnesses[knot][0]))
-        sent = columns.event_id(int(source[r]))
-        detail = f"message {message!r}, sent at {sent}, received at {columns.event_id(row)}, is in a cycle: {cycle}"
+        sent, received = columns.event_id(int(source[r])), columns.event_id(row)
+        detail = f"message {message!r}, sent at {sent}, received at {received}, is in a cycle: {cycles[knot]}"
         rejections.append(Rejection(reason="cycle", detail=detail, events=witnesses[knot], message=message))
     return rejections

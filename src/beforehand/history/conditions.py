@@ -25,16 +25,17 @@ import numpy as np
 import numpy.typing as npt
 
 from beforehand.history.columns import Columns
-from beforehand.history.kernels import crossed_pairs
 
 __all__ = ["Conditions", "conditions"]
 
+Integers = npt.NDArray[np.int64]
 Stamps = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
-RECEIVES_MAX: Final = 50_000
+RECEIVES_MAX: Final = 20_000
 """The conditions are judged pair by pair; beyond this many receives that takes too long and is not done."""
 
-_NUMBERS: Final = {"C1": 1, "C2": 2, "C3": 3, "mysterious": 4}
+CONDITIONS: Final = ("C1", "C2", "C3", "mysterious")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,37 @@ def conditions(columns: Columns, stamps: Stamps, *, receives_max: int = RECEIVES
     chosen = np.flatnonzero((source >= 0) & columns.real[columns.receive_message]) if source.size else source
     if chosen.size > receives_max:
         note = f"{chosen.size} receives are more than {receives_max}: the conditions were not judged pair by pair"
-        return Conditions(dict.fromkeys(_NUMBERS), {}, (note,))
+        return Conditions(dict.fromkeys(CONDITIONS), {}, (note,))
     message, send, receive = columns.receive_message[chosen], source[chosen], columns.receive_row[chosen]
-    broken: dict[str, int | None] = {}
+    broken = dict.fromkeys(CONDITIONS, 0)
     witnesses: dict[str, tuple[str, str]] = {}
-    for name, number in _NUMBERS.items():
-        witness = np.zeros(2, np.int64)
-        broken[name] = int(
-            crossed_pairs(number, message, send, receive, columns.process, columns.index, stamps, witness)
-        )
-        if broken[name]:
-            first, second = (columns.messages[message[x]] for x in witness)
-            witnesses[name] = (first, second)
-    return Conditions(broken, witnesses)
+    for x in range(chosen.size):
+        for name, wrong in _against(columns, stamps, message, send, receive, x).items():
+            count = int(np.count_nonzero(wrong))
+            if count and name not in witnesses:
+                y = int(np.flatnonzero(wrong)[0])
+                witnesses[name] = (columns.messages[message[x]], columns.messages[message[y]])
+            broken[name] += count
+    broken["mysterious"] //= 2  # It is symmetric: each pair was met twice.
+    return Conditions(dict(broken), witnesses)
+
+
+def _against(
+    columns: Columns, stamps: Stamps, message: Integers, send: Integers, receive: Integers, x: int
+) -> dict[str, Flags]:
+    """Per condition, which receives break it together with receive x, x being message 1."""
+    process, index = columns.process, columns.index
+    s1, r1 = send[x], receive[x]
+    other = message != message[x]
+    s1_before_s2 = (stamps[send, process[s1]] >= index[s1]) & (send != s1)
+    s1_before_r2 = (stamps[receive, process[s1]] >= index[s1]) & (receive != s1)
+    s2_before_r1 = (stamps[r1, process[send]] >= index[send]) & (send != r1)
+    r2_before_r1 = (stamps[r1, process[receive]] >= index[receive]) & (receive != r1)
+    s1_first = (process[send] == process[s1]) & (index[send] > index[s1])
+    r2_first = (process[receive] == process[r1]) & (index[receive] < index[r1])
+    return {
+        "C1": other & s1_before_s2 & r2_before_r1,
+        "C2": other & s1_first & r2_before_r1,
+        "C3": other & s1_before_s2 & r2_first,
+        "mysterious": other & s1_before_r2 & s2_before_r1,
+    }

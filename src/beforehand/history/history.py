@@ -193,7 +193,11 @@ class History:
 
     def reasons(self, chain: Sequence[EventId | str | Event]) -> list[str]:
         """A sentence per edge of a causal chain: why each event comes before the next."""
-        return self._reasons([self._row(event) for event in chain])
+        rows = [self._row(event) for event in chain]
+        for a, b in pairwise(rows):
+            if not self._before(a, b):
+                raise InputError(f"{self._columns.event_id(a)} did not happen before {self._columns.event_id(b)}")
+        return self._reasons(rows)
 
     # Stamps.
 
@@ -214,7 +218,8 @@ class History:
 
     def past_size(self, event: EventId | str | Event) -> int:
         """The sum of the stamp: how many events are known, itself and those in gaps included."""
-        return int(self._past_size[self._row(event)])
+        row = self._row(event)
+        return sum(int(part[row]) << 32 * at for at, part in enumerate(self._size_parts))
 
     def lamport_time(self, event: EventId | str | Event) -> int:
         """The length of the longest causal chain that ends here."""
@@ -296,9 +301,18 @@ class History:
 
     @cached_property
     def _order(self) -> Integers:
-        columns = self._columns
         # Processes are sorted by name, so rows break ties as (process, index) would.
-        return np.lexsort((np.arange(len(self)), self._past_size, self._causal_time)) if len(self) else columns.order
+        return np.lexsort((np.arange(len(self)), *self._size_parts, self._causal_time)) if len(self) else np.arange(0)
+
+    @cached_property
+    def _size_parts(self) -> tuple[Integers, ...]:
+        """Sizes of pasts as digits to base 2³², the lowest first; one is enough unless indexes are huge."""
+        columns = self._columns
+        if not len(self) or sum(int(index) for index in columns.index[columns.start[1:] - 1]) < 2**63:
+            return (self._past_size,)
+        low = (self._stamps & 0xFFFFFFFF).sum(axis=1)
+        high = (self._stamps >> 32).sum(axis=1) + (low >> 32)
+        return (low & 0xFFFFFFFF, high)
 
     @cached_property
     def _place(self) -> Integers:
@@ -325,7 +339,7 @@ class History:
     def _past_counts(self) -> Integers:
         """Per row, the events present in its past. The sum of the stamp says so too, unless there are gaps."""
         if not self.gaps:
-            return self._past_size - 1
+            return self._past_size - 1  # No gaps, no huge indexes: the sum fits.
         columns = self._columns
         counts = np.full(len(self), -1, np.int64)
         for p in range(len(self.processes)):

@@ -75,7 +75,7 @@ def measure(columns: Columns, stamps: Stamps, past_counts: Integers) -> Measures
     notes: list[str] = []
     source, row = columns.source, columns.receive_row
     timed = source >= 0
-    usable = np.abs(columns.time) < TIME_MAX  # NO_TIME is not.
+    usable = (columns.time > -TIME_MAX) & (columns.time < TIME_MAX)  # NO_TIME is not.
     timed[timed] = usable[source[timed]] & usable[row[timed]]
     chosen = np.flatnonzero(timed)
     if chosen.size < (source >= 0).sum():
@@ -150,6 +150,8 @@ def _hidden_channels(
 
     Process q's clock is at most distance[p, q] ahead of p's. If the readings differ by more, the order is sure.
     """
+    if distance.shape[0] < len(columns.processes):
+        return []  # The clocks were not bounded, and a note says so.
     by_resource: dict[str, list[int]] = {}
     for row, event in enumerate(columns.events):
         resource = event.attributes.get("resource")
@@ -159,7 +161,7 @@ def _hidden_channels(
     for resource, rows in sorted(by_resource.items()):
         for earlier, later in _neighbours(columns, rows):
             p, q = columns.process[earlier], columns.process[later]
-            known = stamps[later, p] >= columns.index[earlier]
+            known = stamps[later, p] >= columns.index[earlier] or stamps[earlier, q] >= columns.index[later]
             apart = int(columns.time[later]) - int(columns.time[earlier]) - float(distance[p, q])
             if known or not apart > 0:
                 continue

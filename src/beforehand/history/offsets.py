@@ -26,6 +26,9 @@ Distances = npt.NDArray[np.float64]
 ALL_PAIRS_MAX: Final = 500
 """Up to this many processes every pair is bounded; beyond, bounds go through the reference process."""
 
+PROCESSES_MAX: Final = 4_000
+"""Beyond this many processes no clock is bounded: the distances alone would take gigabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClockBounds:
@@ -50,6 +53,10 @@ def clock_bounds(
 ) -> Offsets:
     """The arrays have one entry per receive with times at both ends."""
     size = len(columns.processes)
+    if size > PROCESSES_MAX:
+        nothing = dict.fromkeys(columns.processes, ClockBounds(None, None))
+        note = f"{size} processes are more than {PROCESSES_MAX}: the offsets of their clocks were not bounded"
+        return Offsets(nothing, (), np.full((1, 1), np.inf), None, None, (note,))
     edges = np.full((size, size), np.inf)
     np.fill_diagonal(edges, 0.0)
     # Nanoseconds of a difference below 104 days are exact in a float64; beyond, the error is below a microsecond.
@@ -77,7 +84,10 @@ def clock_bounds(
         low, high = -distance[p, reference], distance[reference, p]
         per_process[process] = ClockBounds(_finite(low), _finite(high))
     exchanged = sorted({int(component[p]) for p in np.concatenate([sender, receiver])})
-    epsilon_min, epsilon_max = _epsilon(distance, component, [c for c in exchanged if c not in broken])
+    sound = [c for c in exchanged if c not in broken]
+    epsilon_min, epsilon_max = _epsilon(distance, component, sound)
+    if len(references) > 1 or broken:
+        epsilon_max = None  # Nothing bounds what lies between components, or a clock that drifted.
     return Offsets(
         per_process,
         tuple(columns.processes[references[c]] for c in exchanged),
@@ -149,13 +159,14 @@ def _from_one(edges: Distances, root: int, distance: Distances) -> bool:
 
 def _through_references(edges: Distances, component: Integers, references: list[int]) -> Distances:
     """For many processes: from and to each reference exactly, between others by way of it."""
-    size = edges.shape[0]
-    to, back = np.empty(size), np.empty(size)
     result = np.full_like(edges, np.inf)
     for number, reference in enumerate(references):
-        settled = _from_one(edges, reference, to) and _from_one(edges.T.copy(), reference, back)
         inside = np.flatnonzero(component == number)
-        block = np.minimum(back[inside][:, None] + to[inside][None, :], edges[np.ix_(inside, inside)])
+        own = np.ascontiguousarray(edges[np.ix_(inside, inside)])
+        root = int(np.searchsorted(inside, reference))
+        to, back = np.empty(inside.size), np.empty(inside.size)
+        settled = _from_one(own, root, to) and _from_one(np.ascontiguousarray(own.T), root, back)
+        block = np.minimum(back[:, None] + to[None, :], own)
         np.fill_diagonal(block, 0.0 if settled else -1.0)
         result[np.ix_(inside, inside)] = block
     return result

@@ -6,12 +6,10 @@ larger one on Spark; that is what the arguments `front` and `entering` are for.
 
 from beforehand.history.kernels.compiled import kernel
 from beforehand.history.kernels.graph import path_back, strong_components, topological_order
-from beforehand.history.kernels.pairs import crossed_pairs
 from beforehand.history.kernels.replay import NO_TIME, lamport_times, overtaken, replay
 
 __all__ = [
     "NO_TIME",
-    "crossed_pairs",
     "kernel",
     "lamport_times",
     "overtaken",

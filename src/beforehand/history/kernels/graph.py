@@ -17,8 +17,7 @@ def topological_order(start: Integers, receive_start: Integers, source: Integers
     """Write the rows into `order`, causes first; returns how many could be placed. Fewer than all: there is a cycle.
 
     Process p has the rows start[p] up to start[p + 1]. A process runs until it needs a send that has not been
-    placed; it is then parked on that send and runs on when it is: each row is looked at once, each process
-    parked at most once per receive.
+    placed; it is then parked on that send and runs on from there when it is: each receive is looked at once or twice.
     """
     processes = start.size - 1
     rows = start[processes]
@@ -26,6 +25,12 @@ def topological_order(start: Integers, receive_start: Integers, source: Integers
     parked = np.full(rows, -1, np.int64)  # Per row, the first process parked on it.
     parked_next = np.full(processes, -1, np.int64)
     at = start[:processes].copy()
+    cursor = np.zeros(
+        processes, np.int64
+    )  # Per process, the first receive of its row that is not known to be placed.
+    for p in range(processes):
+        if at[p] < start[p + 1]:
+            cursor[p] = receive_start[at[p]]
     ready = np.empty(processes, np.int64)
     for i in range(processes):
         ready[i] = processes - 1 - i
@@ -37,10 +42,11 @@ def topological_order(start: Integers, receive_start: Integers, source: Integers
         while at[p] < start[p + 1]:
             row = at[p]
             needs = -1
-            for r in range(receive_start[row], receive_start[row + 1]):
-                if source[r] >= 0 and not placed[source[r]]:
-                    needs = source[r]
+            while cursor[p] < receive_start[row + 1]:
+                if source[cursor[p]] >= 0 and not placed[source[cursor[p]]]:
+                    needs = source[cursor[p]]
                     break
+                cursor[p] += 1
             if needs >= 0:
                 parked_next[p] = parked[needs]
                 parked[needs] = p
