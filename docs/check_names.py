@@ -6,7 +6,8 @@ must stand there with its signature as the code has it, without types, so that n
 
     `deliver(stamp, *, timeout=None)`
 
-A default that has no short text (a function, a factory) is written `...`.
+A default that has no short text (a function, a factory, a record with other values than its own defaults) is written
+`...`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Final
 
 from pages import Page, Problem
 
-__all__ = ["ROOMS", "check_names", "check_reasons", "reasons_in", "signature"]
+__all__ = ["PARTS", "ROOMS", "check_names", "check_reasons", "reasons_in", "signature"]
 
 ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.clocks": ("docs/reference/clocks/", "docs/reference/wire.md"),
@@ -37,6 +38,12 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.predicate": ("docs/reference/predicate.md",),
 }
 """Each room and where its reference is: a page, or a folder (ends in a slash)."""
+
+PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "beforehand.formats.spans": ("docs/reference/spans.md",),
+    "beforehand.formats.vector_logs": ("docs/reference/vector-logs.md",),
+}
+"""The same for packages inside a room that have public names of their own."""
 
 _ASSIGNED: Final = re.compile(r"self\.(\w+) = ")
 _WORD: Final = re.compile(r"\w+")
@@ -68,7 +75,9 @@ class _Documented:
         return Problem(self.page, 1, f"{self.room}: {what}", todo)
 
 
-def check_names(pages: Sequence[Page], rooms: Mapping[str, tuple[str, ...]] = ROOMS) -> list[Problem]:
+def check_names(pages: Sequence[Page], rooms: Mapping[str, tuple[str, ...]] | None = None) -> list[Problem]:
+    """`rooms` are all rooms and parts if not given."""
+    rooms = {**ROOMS, **PARTS} if rooms is None else rooms
     problems: list[Problem] = []
     for room, places in rooms.items():
         chosen = [page for page in pages if page.name.startswith(places)]
@@ -94,13 +103,14 @@ def check_reasons(pages: Sequence[Page], source: Path) -> list[Problem]:
 def reasons_in(source: Path) -> dict[str, str]:
     """Reasons of rejections, each with a file that gives it, found in the calls that make rejections."""
     found: dict[str, str] = {}
-    for path in sorted(source.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        constants = dict(_text_constants(tree))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(source.rglob("*.py"))}
+    imported = {name: text for tree in trees.values() for name, text in _text_constants(tree)}
+    for path, tree in trees.items():
+        constants = {**imported, **dict(_text_constants(tree))}
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             name = call.func.id if isinstance(call.func, ast.Name) else ""
             given = [keyword.value for keyword in call.keywords if keyword.arg == "reason" and name == "Rejection"]
-            if name in ("reject", "RefusedError"):
+            if name in ("reject", "Finding", "RefusedError"):
                 given += call.args[:1]
             for value in given:
                 text = value.value if isinstance(value, ast.Constant) else None
@@ -182,7 +192,7 @@ def _shown(default: object) -> str:
     if isinstance(default, enum.Enum):
         return f"{type(default).__name__}.{default.name}"
     if dataclasses.is_dataclass(default) and not isinstance(default, type):
-        return f"{type(default).__name__}()"
+        return f"{type(default).__name__}()" if default == type(default)() else "..."
     text = repr(default)
     return "..." if text.startswith("<") else text
 
