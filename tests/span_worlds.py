@@ -1,26 +1,14 @@
-"""Random spans as a tracer would report them, with all that goes wrong in real ones; and where real ones are."""
+"""Random spans as a tracer would report them, with all that goes wrong in real ones."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from random import Random
-
-import pytest
 
 from beforehand.events import Event
 from beforehand.formats.spans.records import Reference, ReferenceKind, Span, SpanEvent, SpanKind
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 TRACE = "00000000000000aa"
-
-
-def data_file(name: str) -> Path:
-    """A file of real traces, which are not part of the project."""
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here")
-    return path
 
 
 def child_of(span: Span, kind: ReferenceKind = ReferenceKind.CHILD_OF) -> tuple[Reference, ...]:

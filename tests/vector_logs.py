@@ -1,26 +1,13 @@
-"""What the tests of vector-clock logs share: where real logs are, and clocks from an independent oracle."""
+"""What the tests of vector-clock logs share: clocks from an independent oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from random import Random
-
-import pytest
 
 from beforehand.events import Event, Rejection
 from beforehand.history import History
 from random_histories import Step, pasts, random_steps
-
-DATA = Path(__file__).parent.parent.parent / "shared" / "data"
-
-
-def real_log(name: str) -> Path:
-    """A log that nobody here wrote; the test is skipped where it is absent."""
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here: real logs are not part of the project")
-    return path
 
 
 def split(items: Iterable[Event | Rejection]) -> tuple[list[Event], list[Rejection]]:

@@ -14,7 +14,8 @@ from beforehand.events import Event, Rejection
 from beforehand.formats.vector_logs.govector import read_govector
 from beforehand.formats.vector_logs.whole_text import TextLimits
 from beforehand.history import History
-from vector_logs import check_order, clocks, random_history, real_log, split
+from real_data import real_file
+from vector_logs import check_order, clocks, random_history, split
 
 
 def read(text: str | bytes) -> tuple[list[Event], list[Rejection]]:
@@ -174,7 +175,7 @@ def test_any_bytes_give_findings(data: bytes) -> None:
 
 
 def test_real_log_of_chord() -> None:
-    events, rejections = split(read_govector(real_log("shiviz/chord.log")))
+    events, rejections = split(read_govector(real_file("shiviz/chord.log")))
     history = History(events)
 
     assert not rejections

@@ -12,7 +12,7 @@ from beforehand.events import Rejection
 from beforehand.formats.spans.jaeger import read_jaeger
 from beforehand.formats.spans.lanes import spans_to_events
 from beforehand.formats.spans.records import Note, Parsed, Reference, ReferenceKind, Span, SpanEvent, SpanKind
-from span_worlds import data_file
+from real_data import real_file
 
 SPAN: dict[str, Any] = {
     "traceID": "1f",
@@ -217,7 +217,7 @@ def test_shared_ids_of_zipkin_are_told_apart_by_kind() -> None:
 
 def test_odd_references_of_a_real_file() -> None:
     spans = [
-        item for item in read_jaeger(data_file("jaeger/jaeger-ui-odd-references.json")) if isinstance(item, Span)
+        item for item in read_jaeger(real_file("jaeger/jaeger-ui-odd-references.json")) if isinstance(item, Span)
     ]
 
     laned = spans_to_events(spans)

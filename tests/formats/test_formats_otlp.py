@@ -29,7 +29,7 @@ from beforehand.formats.spans.records import (
     SpanKind,
 )
 from beforehand.history import History
-from span_worlds import data_file
+from real_data import real_file
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 SPAN = {
@@ -200,7 +200,7 @@ def test_metrics_and_empty_envelopes_are_passed_over() -> None:
 
 
 def test_references_of_opentracing_keep_their_kind() -> None:
-    found = [item for item in read_otlp(data_file("otlp/link_attributes_trace.json")) if isinstance(item, Span)]
+    found = [item for item in read_otlp(real_file("otlp/link_attributes_trace.json")) if isinstance(item, Span)]
 
     assert [reference.kind for reference in found[0].references] == ["child", "child", "follows"]
 
@@ -370,7 +370,7 @@ def test_protobuf_gives_what_json_gives() -> None:
 
 @pytest.mark.parametrize("name", ["example_trace", "link_attributes_trace", "otel_traces_01", "proto-example"])
 def test_real_files_in_protobuf_give_the_same_spans(name: str) -> None:
-    path = data_file(f"otlp/{name}.json")
+    path = real_file(f"otlp/{name}.json")
     value = json.loads(path.read_bytes())
 
     assert read_bytes(message(value)) == list(read_otlp(path))

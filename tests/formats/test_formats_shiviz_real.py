@@ -9,7 +9,8 @@ import pytest
 from beforehand.formats.vector_logs.layouts import choose_layout
 from beforehand.formats.vector_logs.shiviz import read_shiviz
 from beforehand.history import History
-from vector_logs import real_log, split
+from real_data import real_file
+from vector_logs import split
 
 VOLDEMORT = (
     r"\[(?<date>\d{4}-\d{2}-\d{2} (\d{2}:){2}\d{2},\d{3}) (?<path>\S*)\] (?<priority>(INFO|WARN)) (?<event>.*)\n"
@@ -38,7 +39,7 @@ DELIMITER = "^=== (?<trace>.*) ===$"
 def test_real_log_is_read_whole_and_its_clocks_are_confirmed(
     name: str, regex: str | None, events: int, processes: int, received: int, left_over: list[str]
 ) -> None:
-    found, rejections = split(read_shiviz(real_log(name), regex=regex))
+    found, rejections = split(read_shiviz(real_file(name), regex=regex))
     history = History(found)
 
     assert len(history) == events
@@ -50,7 +51,7 @@ def test_real_log_is_read_whole_and_its_clocks_are_confirmed(
 
 
 def test_real_log_with_times_keeps_them() -> None:
-    found, _ = split(read_shiviz(real_log("shiviz/tsviz_shared_var_4_threads.log"), regex=TSVIZ))
+    found, _ = split(read_shiviz(real_file("shiviz/tsviz_shared_var_4_threads.log"), regex=TSVIZ))
 
     assert found[0].time == 256824341944726
     assert all(e.time is not None for e in found)
@@ -74,7 +75,7 @@ def test_real_log_with_times_keeps_them() -> None:
     ],
 )
 def test_real_log_of_several_executions(name: str, events: dict[str, int], processes: set[int]) -> None:
-    found, rejections = split(read_shiviz(real_log(f"shiviz/{name}"), regex=FACEBOOK, delimiter=DELIMITER))
+    found, rejections = split(read_shiviz(real_file(f"shiviz/{name}"), regex=FACEBOOK, delimiter=DELIMITER))
     histories = History.by_execution(found)
 
     assert not rejections
@@ -84,9 +85,9 @@ def test_real_log_of_several_executions(name: str, events: dict[str, int], proce
 
 
 def test_real_log_of_train_ticket() -> None:
-    lines = real_log("train-ticket/regex.txt").read_text().split("\n")
+    lines = real_file("train-ticket/regex.txt").read_text().split("\n")
 
-    found, rejections = split(read_shiviz(real_log("train-ticket/shiviz.log"), regex=lines[2], delimiter=lines[-1]))
+    found, rejections = split(read_shiviz(real_file("train-ticket/shiviz.log"), regex=lines[2], delimiter=lines[-1]))
     [history] = History.by_execution(found).values()
 
     assert not rejections
@@ -96,8 +97,8 @@ def test_real_log_of_train_ticket() -> None:
 
 
 def test_layout_of_real_logs_is_clear() -> None:
-    chord = choose_layout(real_log("shiviz/chord.log").read_text())
-    simpledb = choose_layout(real_log("shiviz/simpledb.log").read_text())
+    chord = choose_layout(real_file("shiviz/chord.log").read_text())
+    simpledb = choose_layout(real_file("shiviz/simpledb.log").read_text())
 
     assert (chord.layout.name, chord.clear) == ("govector", True)
     assert (simpledb.layout.name, simpledb.clear) == ("shiviz", True)

@@ -31,7 +31,8 @@ from beforehand.formats.spans.otlp import read_otlp
 from beforehand.formats.spans.records import Note, Parsed, ReferenceKind, Span, SpanKind, canonical_id, made_up_id
 from beforehand.formats.spans.zipkin import read_zipkin
 from beforehand.history import History
-from span_worlds import data_file, phases
+from real_data import real_file
+from span_worlds import phases
 
 
 def documents(data: bytes, *, document_bytes_max: int = 1 << 20, limits: Limits = SPAN_LIMITS) -> list[object]:
@@ -202,7 +203,7 @@ def test_format_of_real_files() -> None:
         ("zipkin/skew", "zipkin"),
         ("jaeger/deathstarbench", "jaeger"),
     ]:
-        assert format_of(json.loads(data_file(f"{name}.json").read_bytes())) == expected
+        assert format_of(json.loads(real_file(f"{name}.json").read_bytes())) == expected
 
 
 # Real files: what their README counts, and that events come out whole.
@@ -245,7 +246,7 @@ def test_real_file_has_the_counts_of_its_readme(
     groups: int,
     events: int,
 ) -> None:
-    found = list(read(data_file(name)))
+    found = list(read(real_file(name)))
 
     spans = [item for item in found if isinstance(item, Span)]
     assert not [item for item in found if isinstance(item, Rejection)]
@@ -261,7 +262,7 @@ def test_real_file_has_the_counts_of_its_readme(
 def test_real_file_makes_a_history_that_respects_its_references(
     read: Callable[..., Iterator[Parsed]], name: str
 ) -> None:
-    spans = [item for item in read(data_file(name)) if isinstance(item, Span)]
+    spans = [item for item in read(real_file(name)) if isinstance(item, Span)]
 
     for execution, group in grouped(spans).items():
         laned = spans_to_events(group)
@@ -284,8 +285,8 @@ def test_real_file_makes_a_history_that_respects_its_references(
 
 
 def test_synchronous_calls_of_a_real_trace_return_and_queued_ones_do_not() -> None:
-    calls = [s for s in read_jaeger(data_file("jaeger/deathstarbench.json")) if isinstance(s, Span)]
-    queue = [s for s in read_zipkin(data_file("zipkin/messaging-kafka.json")) if isinstance(s, Span)]
+    calls = [s for s in read_jaeger(real_file("jaeger/deathstarbench.json")) if isinstance(s, Span)]
+    queue = [s for s in read_zipkin(real_file("zipkin/messaging-kafka.json")) if isinstance(s, Span)]
 
     for group in grouped(calls).values():
         laned = spans_to_events(group)
@@ -305,7 +306,7 @@ def test_synchronous_calls_of_a_real_trace_return_and_queued_ones_do_not() -> No
 
 
 def test_skew_of_a_real_trace_is_measured_not_repaired() -> None:
-    spans = [s for s in read_zipkin(data_file("zipkin/skew.json")) if isinstance(s, Span)]
+    spans = [s for s in read_zipkin(real_file("zipkin/skew.json")) if isinstance(s, Span)]
 
     measures = History(spans_to_events(spans).events).measure()
 

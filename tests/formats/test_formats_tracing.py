@@ -15,7 +15,8 @@ from beforehand.formats.vector_logs.shiviz import read_shiviz
 from beforehand.formats.vector_logs.tracing import read_tracing
 from beforehand.formats.vector_logs.whole_text import TextLimits
 from beforehand.history import History
-from vector_logs import check_order, clocks, random_history, real_log, split
+from real_data import real_file
+from vector_logs import check_order, clocks, random_history, split
 
 
 def record(process: str, clock: dict[str, int], tag: str = "Tag", body: object = None) -> bytes:
@@ -184,7 +185,7 @@ def test_records_of_any_values_give_findings(records: list[dict[str, object]]) -
 
 
 def test_real_log_pairs_all_but_one_message() -> None:
-    events, rejections = split(read_tracing(real_log("tracing/example2.log")))
+    events, rejections = split(read_tracing(real_file("tracing/example2.log")))
     history = History(events)
 
     assert not rejections
@@ -200,8 +201,8 @@ def test_real_log_pairs_all_but_one_message() -> None:
 
 
 def test_real_log_agrees_with_its_twin_event_by_event() -> None:
-    events, rejections = split(read_tracing(real_log("tracing/echo.log")))
-    twins, twin_rejections = split(read_shiviz(real_log("tracing/echo-shiviz.log")))
+    events, rejections = split(read_tracing(real_file("tracing/echo.log")))
+    twins, twin_rejections = split(read_shiviz(real_file("tracing/echo-shiviz.log")))
     history, twin = History(events), History(twins)
 
     assert not rejections

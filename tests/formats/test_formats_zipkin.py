@@ -13,7 +13,7 @@ from beforehand.formats.spans.lanes import spans_to_events
 from beforehand.formats.spans.records import Parsed, Reference, ReferenceKind, Span, SpanEvent, SpanKind
 from beforehand.formats.spans.zipkin import read_zipkin
 from beforehand.history import History
-from span_worlds import data_file
+from real_data import real_file
 
 V2 = {
     "traceId": "1e223ff1f80f1c69",
@@ -152,7 +152,7 @@ def test_span_that_makes_no_sense_is_refused(change: dict[str, object]) -> None:
 
 
 def test_push_to_many_under_one_id_reaches_them_all() -> None:
-    found = [s for s in read_zipkin(data_file("zipkin/smartthings-oauth-authorization.json")) if isinstance(s, Span)]
+    found = [s for s in read_zipkin(real_file("zipkin/smartthings-oauth-authorization.json")) if isinstance(s, Span)]
 
     events = spans_to_events(found).events
 
@@ -165,11 +165,11 @@ def test_push_to_many_under_one_id_reaches_them_all() -> None:
 
 def test_train_ticket_agrees_with_the_vector_clocks_of_its_shiviz_form() -> None:
     """Whoever made that log gave each service one clock, so it orders more; all that we order, it orders too."""
-    found = [s for s in read_zipkin(data_file("train-ticket/zipkin-v1.json")) if isinstance(s, Span)]
+    found = [s for s in read_zipkin(real_file("train-ticket/zipkin-v1.json")) if isinstance(s, Span)]
     pattern = re.compile(rb"spanId=([^,]*), hostName=([^,]*),.*clock=({.*?}),.* type=(\w\w),")
     clocks = {
         (match[1].decode(), match[4].decode()): (match[2].decode(), json.loads(match[3]))
-        for match in map(pattern.search, data_file("train-ticket/shiviz.log").read_bytes().splitlines())
+        for match in map(pattern.search, real_file("train-ticket/shiviz.log").read_bytes().splitlines())
         if match
     }
     types = {("client", "start"): "cs", ("client", "end"): "cr", ("server", "start"): "sr", ("server", "end"): "ss"}
