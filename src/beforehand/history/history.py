@@ -75,7 +75,7 @@ class History:
     def _build(self, columns: Columns) -> None:
         rows, size = columns.process.size, len(columns.processes)
         small = rows == 0 or int(columns.index.max()) < 2**31
-        needed = rows * size * (4 if small else 8)
+        needed = (rows + 4 * size) * size * (4 if small else 8)  # The stamps, and what replaying and checking take.
         if needed > STAMP_BYTES_MAX:
             raise InputError(
                 f"the stamps of {rows} events of {size} processes take {needed >> 20} MiB, more than the "
