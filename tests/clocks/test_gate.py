@@ -221,7 +221,7 @@ def test_senders_destinations_and_tables_are_bounded() -> None:
         one.send("p", "q")
     # A row that a message brought takes a place too.
     other = OrderingClock("other", entries_max=1)
-    other.deliver(OrderingStamp("a", {"other": 1}, VectorStamp({"a": 1}), {"p": VectorStamp({"a": 1})}))
+    other.deliver(OrderingStamp("a", {"other": 1}, VectorStamp({"a": 2}), {"p": VectorStamp({"a": 1})}))
     with pytest.raises(BufferFullError, match="destinations"):
         other.send("q")
 
@@ -252,3 +252,39 @@ def test_peers_without_stamps_are_bounded() -> None:
     with pytest.raises(BufferFullError):
         peers.admit("one more")
     assert VectorClock("p", peer_policy=PeerPolicy.MARK).unrecorded == {}
+
+
+def test_many_that_give_up_at_once_leave_nothing_behind() -> None:
+    room = Room(waiting_max=1000)
+    waiting = [room.enter(f"m{at}", ("z", at), a=at) for at in range(1, 1001)]
+    for one in waiting[1:]:
+        room.gate.leave(one)
+        room.gate.leave(one)  # Twice is once.
+    assert len(room.gate) == 1
+    assert [w.message[0] for w in room.gate.waiting()] == ["m1"]
+    assert sum(map(len, room.gate._parked.values())) < 200, "dead entries are swept"
+    room.enter("all of a", ("a", 2000))
+    assert room.delivered == ["all of a", "m1"]
+    assert (len(room.gate), room.gate._parked) == (0, {})
+
+
+def test_a_message_that_waits_for_itself_is_refused() -> None:
+    clock = OrderingClock("b")
+    with pytest.raises(RemoteProtocolError, match="its own time denies"):
+        clock.deliver(OrderingStamp("a", {"b": 1}, VectorStamp({"a": 1}), {"b": VectorStamp({"a": 1})}))
+
+
+def test_a_message_that_does_not_wait_for_the_one_before_it_is_refused() -> None:
+    # Else one peer could fill the set of numbers received with gaps.
+    clock = OrderingClock("b")
+    with pytest.raises(RemoteProtocolError, match="does not wait for message 1"):
+        clock.deliver(OrderingStamp("a", {"b": 2}, VectorStamp({"a": 2}), {}))
+    clock.deliver(OrderingStamp("a", {"b": 1}, VectorStamp({"a": 1}), {}))
+    assert clock.stamp().to_dict() == {"a": 1, "b": 1}
+
+
+def test_a_child_that_could_not_be_born_leaves_its_name_free() -> None:
+    parent = VectorClock("p", start=VectorStamp({"p": 1, "q": 1}), entries_max=1)
+    for _ in range(2):
+        with pytest.raises(BufferFullError):
+            parent.spawn("c")

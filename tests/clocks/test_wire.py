@@ -324,6 +324,11 @@ def test_a_repeated_full_stamp_does_not_take_the_decoder_back() -> None:
     decoder.decode(encoder.encode(VectorStamp({"a": 2})))
     assert decoder.decode(full) == VectorStamp({"a": 1})
     assert decoder.decode(encoder.encode(VectorStamp({"a": 3}))) == VectorStamp({"a": 3})
+    # Nor does one from before the sender's restart.
+    restarted = DifferenceEncoder(epoch=2)
+    decoder.decode(restarted.encode(VectorStamp({"a": 4})))
+    decoder.decode(full)
+    assert decoder.decode(restarted.encode(VectorStamp({"a": 5}))) == VectorStamp({"a": 5})
 
 
 def test_a_peer_cannot_fill_a_difference_decoder_with_names() -> None:

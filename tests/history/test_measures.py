@@ -214,6 +214,24 @@ def test_by_way_of_the_reference_a_contradiction_is_found_too(monkeypatch: pytes
     assert History(events).measure().clocks["y"] == ClockBounds(None, None)
 
 
+@pytest.mark.parametrize("all_pairs_max", [500, 0])
+def test_a_contradiction_far_from_the_reference_is_found(all_pairs_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # c and d contradict each other; neither is reached from the reference r, nor reaches it.
+    monkeypatch.setattr("beforehand.history.offsets.ALL_PAIRS_MAX", all_pairs_max)
+    events = [
+        event("r:1", 0, sends="m0 m1 m2 m3"),
+        *(event(f"x{i}:1", 10, receives=f"m{i}") for i in range(4)),
+        event("c:1", 1000, sends="cd cx"),
+        event("d:1", 0, receives="cd", sends="dc"),
+        event("c:2", 900, receives="dc"),
+        event("x0:2", 2000, receives="cx"),
+    ]
+    measures = History(events).measure()
+    assert any("no constant offsets fit" in note for note in measures.notes)
+    assert measures.clocks["x1"] == ClockBounds(None, None)
+    assert measures.epsilon_min_ns is None
+
+
 def test_beyond_a_number_of_processes_clocks_are_not_bounded_and_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

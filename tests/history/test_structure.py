@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beforehand.errors import InputError, UnknownEventError
-from beforehand.events import Event
+from beforehand.events import Event, Rejection
 from beforehand.history import History
 
 
@@ -228,3 +228,8 @@ def test_a_zero_in_a_reported_clock_is_the_same_as_no_entry() -> None:
 def test_an_invalid_event_cannot_exist(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         Event(**({"process": "p", "index": 1} | wrong))  # type: ignore[arg-type]
+
+
+def test_a_rejection_among_the_events_is_refused_with_the_way_out() -> None:
+    with pytest.raises(InputError, match="set rejections aside first"):
+        History([event("p:1"), Rejection(reason="not-json", detail="")])  # type: ignore[list-item]

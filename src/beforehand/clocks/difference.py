@@ -27,7 +27,7 @@ class DifferenceEncoder:
     """The sender's side for one peer. Not thread-safe: stamps to one peer have an order, so has their coding."""
 
     def __init__(self, *, epoch: int, full_every: int = FULL_EVERY) -> None:
-        """`epoch` must differ each time the sender starts anew (an incarnation number, or random)."""
+        """`epoch` must grow each time the sender starts anew: an incarnation number, or the time of the start."""
         if not 0 <= epoch <= VALUE_MAX or full_every < 1:
             raise LocalProtocolError("epoch must be from 0 and full_every from 1")
         self._epoch = epoch
@@ -82,10 +82,7 @@ class DifferenceDecoder:
             stamp = self._last.merged(VectorStamp._of(entries))
         if len(stamp) > self._entries_max:
             raise BufferFullError(what="processes in the stamps of one peer", limit=self._entries_max)
-        if epoch != self._epoch or self._number is None or number > self._number:
-            self._epoch, self._number, self._last = (
-                epoch,
-                number,
-                stamp,
-            )  # A full one that is repeated changes nothing.
+        # A full one that is repeated, or from before a restart of the sender, changes nothing.
+        if self._epoch is None or self._number is None or (epoch, number) > (self._epoch, self._number):
+            self._epoch, self._number, self._last = epoch, number, stamp
         return stamp

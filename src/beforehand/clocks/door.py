@@ -116,8 +116,9 @@ class Door:
         if seen is None and len(self._seen) >= self._entries_max:
             raise BufferFullError(what=f"senders known to {self._process!r}", limit=self._entries_max)
         for row in stamp.table.values():
-            # What the sender knows to have been sent, it knows. A row beyond that would hold messages up for ever.
-            if not row <= stamp.time:
+            # What the sender knows to have been sent, it knew before this send. A row beyond that, or one that waits
+            # for the message itself, would hold messages up for ever.
+            if not row <= stamp.time or row[stamp.sender] >= stamp.time[stamp.sender]:
                 raise RemoteProtocolError(f"a message from {stamp.sender!r} has a table that its own time denies")
         self._refuse_impossible(stamp)
 
@@ -148,8 +149,12 @@ class Door:
 
     def _take(self, stamp: OrderingStamp) -> VectorStamp:
         """Deliver a free message and wake those that it sets free."""
-        delivered = self._deliver(stamp)
         sender, number = self._key(stamp)
+        last = self._seen[sender].mark if sender in self._seen else 0
+        if number != last + 1:
+            # Every table names the message before it, so honest ones come in order, and the set has no gaps.
+            raise RemoteProtocolError(f"message {number} from {sender!r} does not wait for message {last + 1}")
+        delivered = self._deliver(stamp)
         self._seen.setdefault(sender, SequenceSet()).add(number)
         self._gate.release(stamp.time._all())
         return delivered

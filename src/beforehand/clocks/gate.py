@@ -22,19 +22,22 @@ from beforehand.errors import BufferFullError
 
 __all__ = ["Gate", "Waiting"]
 
+DEAD_MAX: Final = 64
+
 M = TypeVar("M")
 
 
 class Waiting(Generic[M]):
     """One message at the gate. `missing` is the entry that it is parked on, or None when it is free."""
 
-    __slots__ = ("message", "missing", "needs", "wake")
+    __slots__ = ("left", "message", "missing", "needs", "wake")
 
     def __init__(self, message: M, needs: VectorStamp, wake: Callable[[], None]) -> None:
         self.message: Final = message
         self.needs: Final = needs
         self.wake: Final = wake  # Called once, when the message becomes free after it was parked. Must not raise.
         self.missing: tuple[str, int] | None = None
+        self.left = False  # It gave up; its entry in a heap is dead.
 
 
 class Gate(Generic[M]):
@@ -43,7 +46,8 @@ class Gate(Generic[M]):
         self._known: Final = known
         self._waiting_max: Final = waiting_max
         self._parked: dict[str, list[tuple[int, int, Waiting[M]]]] = {}  # Per process a heap by count.
-        self._size = 0  # Entries in all heaps; at most waiting_max.
+        self._size = 0  # Live entries in all heaps; at most waiting_max.
+        self._dead = 0  # Entries of those that left, not yet taken out; at most _size + DEAD_MAX.
         self._arrivals = 0  # Breaks ties in the heaps: first come, first served.
 
     def __len__(self) -> int:
@@ -67,15 +71,14 @@ class Gate(Generic[M]):
         self._park(waiting)
 
     def leave(self, waiting: Waiting[M]) -> None:
-        """A message gives up."""
-        if waiting.missing is None:
+        """A message gives up. Its entry stays in the heap until many are dead: thousands may give up at once."""
+        if waiting.missing is None or waiting.left:
             return
-        process = waiting.missing[0]
-        kept = [entry for entry in self._parked.pop(process) if entry[2] is not waiting]
+        waiting.left = True
         self._size -= 1
-        if kept:
-            heapify(kept)
-            self._parked[process] = kept
+        self._dead += 1
+        if self._dead > self._size + DEAD_MAX:
+            self._sweep()
 
     def release(self, grown: Iterable[str]) -> None:
         """More is known of the processes in `grown`: wake all that are free now."""
@@ -85,6 +88,9 @@ class Gate(Generic[M]):
                 continue
             while heap and heap[0][0] <= self._known(process):
                 waiting = heappop(heap)[2]
+                if waiting.left:
+                    self._dead -= 1
+                    continue
                 self._size -= 1
                 waiting.missing = self.missing(waiting.needs)
                 if waiting.missing is None:
@@ -96,8 +102,15 @@ class Gate(Generic[M]):
 
     def waiting(self) -> list[Waiting[M]]:
         """The parked messages, in the order in which they were parked."""
-        entries = [entry for heap in self._parked.values() for entry in heap]
+        entries = [entry for heap in self._parked.values() for entry in heap if not entry[2].left]
         return [entry[2] for entry in sorted(entries, key=lambda entry: entry[1])]
+
+    def _sweep(self) -> None:
+        live = {p: [entry for entry in heap if not entry[2].left] for p, heap in self._parked.items()}
+        self._parked = {p: heap for p, heap in live.items() if heap}
+        for heap in self._parked.values():
+            heapify(heap)
+        self._dead = 0
 
     def _park(self, waiting: Waiting[M]) -> None:
         assert waiting.missing is not None

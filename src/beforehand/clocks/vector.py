@@ -250,10 +250,11 @@ class VectorClock:
                 raise LocalProtocolError(f"process {child!r} existed before: a name must never be used again")
             if len(self._children) >= self._entries_max:
                 raise BufferFullError(what=f"children of clock {self.process!r}", limit=self._entries_max)
-            self._children.add(child)
-            return VectorClock(
+            clock = VectorClock(
                 child, start=self.stamp(), entries_max=self._entries_max, peer_policy=self._unrecorded.policy
             )
+            self._children.add(child)
+            return clock
 
     def synchronize(self, *others: VectorClock) -> VectorStamp:
         """A synchronous communication with the processes of `others` (2.1, rule iii): one common event.

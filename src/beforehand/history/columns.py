@@ -119,6 +119,10 @@ def _first_of_each(events: Iterable[Event]) -> tuple[list[Event], list[Rejection
     rejections: list[Rejection] = []
     execution: str | None = None
     for event in events:
+        if not isinstance(event, Event):
+            raise InputError(
+                f"a history is made of events, not of a {type(event).__name__}: set rejections aside first"
+            )
         if execution is None:
             execution = event.execution
         elif event.execution != execution:

@@ -138,11 +138,9 @@ def _all_pairs(distance: Distances) -> None:
 
 
 @kernel
-def _from_one(edges: Distances, root: int, distance: Distances) -> bool:
-    """Bellman and Ford; whether it settled, that is, whether no negative cycle can be reached."""
+def _settles(edges: Distances, distance: Distances) -> bool:
+    """Bellman and Ford from what `distance` begins with; whether it settled: no negative cycle can be reached."""
     size = edges.shape[0]
-    distance[:] = np.inf
-    distance[root] = 0.0
     for _ in range(size + 1):
         changed = False
         for p in range(size):
@@ -164,9 +162,15 @@ def _through_references(edges: Distances, component: Integers, references: list[
         inside = np.flatnonzero(component == number)
         own = np.ascontiguousarray(edges[np.ix_(inside, inside)])
         root = int(np.searchsorted(inside, reference))
-        to, back = np.empty(inside.size), np.empty(inside.size)
-        settled = _from_one(own, root, to) and _from_one(np.ascontiguousarray(own.T), root, back)
-        block = np.minimum(back[:, None] + to[None, :], own)
+        # From everywhere at once, so that a contradiction is found wherever it lies.
+        block = own
+        settled = _settles(own, np.zeros(inside.size))
+        if settled:
+            to, back = np.full(inside.size, np.inf), np.full(inside.size, np.inf)
+            to[root] = back[root] = 0.0
+            _settles(own, to)
+            _settles(np.ascontiguousarray(own.T), back)
+            block = np.minimum(back[:, None] + to[None, :], own)
         np.fill_diagonal(block, 0.0 if settled else -1.0)
         result[np.ix_(inside, inside)] = block
     return result
