@@ -9,10 +9,21 @@ BIN := $(VENV)/bin
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
+# An explicit PYTHON must not be passed over in silence because .venv was made by another.
+ifeq ($(origin PYTHON),command line)
+  ifneq ($(wildcard $(VENV)/made-by),)
+    ifneq ($(shell cat $(VENV)/made-by),$(PYTHON))
+      $(error .venv was made by $(shell cat $(VENV)/made-by), not by $(PYTHON): run `make clean` first)
+    endif
+  endif
+endif
+
 $(VENV)/ready: requirements/dev.txt pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: there is no $(PYTHON); name another: make PYTHON=python3.12 ..." >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "make: $(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	@echo $(PYTHON) > $(VENV)/made-by
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -28,7 +39,7 @@ test: lint ## Check everything: lint, types, docs and all tests.
 	$(BIN)/python docs/build.py --check
 	$(BIN)/pytest
 
-quick: lint ## The same without the slow tests; under two minutes.
+quick: lint ## Lint and tests, without the docs check and tests marked slow; under two minutes.
 	$(BIN)/pytest -m "not slow"
 
 lint: $(VENV)/ready ## Check format, lint rules and types.
@@ -55,3 +66,4 @@ pins: ## Choose the newest versions and write requirements/*.txt with hashes (sl
 
 clean: ## Remove what the commands above made.
 	rm -rf $(VENV) $(VENV)-pins .mypy_cache .pytest_cache .ruff_cache .hypothesis dist demo-output
+	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 import click
 
@@ -29,13 +30,23 @@ beforehand.add_command(demo)
 
 def main() -> None:
     """Run the command and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None where it is closed.
+            stream.reconfigure(errors="replace")  # An arrow that the terminal cannot show is no reason to fail.
     try:
-        beforehand.main(prog_name="beforehand", standalone_mode=False)
+        # Not `beforehand.main()`: that turns a closed pipe and an EOFError into exits of its own.
+        with beforehand.make_context("beforehand", sys.argv[1:]) as context:
+            beforehand.invoke(context)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "beforehand"
+        sys.exit(_say(f"Error: {error.format_message()} (see '{path} --help')", 2))
+    except click.ClickException as error:
+        sys.exit(_say(f"Error: {error.format_message()}", 2))
     except (KeyboardInterrupt, click.Abort):
         sys.exit(_say("interrupted", 130))
     except BrokenPipeError:
@@ -52,7 +63,7 @@ def main() -> None:
     except ImportError as error:
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise
-        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[pipeline]'", 2))
+        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[history]'", 2))
     except Exception as error:  # The last door: whatever comes here is a bug of ours.
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise

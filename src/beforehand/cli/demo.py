@@ -45,7 +45,7 @@ def demo(folder: Path, last: int, seed: int, as_json: bool) -> None:
     # Late, because numba takes a moment to load and the rest of the command should not wait for it.
     from beforehand.cli.demo_page import page
     from beforehand.events import Event
-    from beforehand.formats import read_events, write_events
+    from beforehand.formats import read_events, replacing, write_events
     from beforehand.history import History
     from beforehand.predicate import Predicate
 
@@ -63,12 +63,16 @@ def demo(folder: Path, last: int, seed: int, as_json: bool) -> None:
         history = History(event for event in read_events(log) if isinstance(event, Event))
     with _step("the failure is explained and the order of messages checked", quiet=quiet):
         is_failure = Predicate.parse("attributes.level = error")
-        failure = next(event for event in reversed(history.order()) if is_failure(event))
+        failures = [event for event in history.order() if is_failure(event)]
+        if not failures:
+            raise InputError(f"{log} did not keep the events written to it; choose another folder with --to")
+        failure = failures[-1]
         explanation = history.explain(failure, last=last)
         report = history.check()
     with _step("the page is drawn", quiet=quiet):
         target = folder / "index.html"
-        target.write_text(page(history, explanation, report), encoding="utf-8")
+        with replacing(target) as stream:
+            stream.write(page(history, explanation, report).encode())
 
     if as_json:
         document = {
@@ -98,7 +102,7 @@ def demo(folder: Path, last: int, seed: int, as_json: bool) -> None:
             ],
             "page": str(target),
         }
-        click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        click.echo(json.dumps(document, indent=2))
         return
 
     reason = failure.attributes.get("reason", "")
@@ -121,4 +125,5 @@ def _step(what: str, *, quiet: bool) -> Iterator[None]:
     start = time.perf_counter()
     yield
     if not quiet:
-        click.echo(f"{time.perf_counter() - start:5.1f} s  {what}", err=not sys.stdout.isatty())
+        on_terminal = sys.stdout is not None and sys.stdout.isatty()
+        click.echo(f"{time.perf_counter() - start:5.1f} s  {what}", err=not on_terminal)

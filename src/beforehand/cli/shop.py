@@ -33,7 +33,7 @@ def shop_run(*, seed: int, customers: int = 6) -> list[Event]:
     """The events of a day at the shop, in the order in which they happened. The last customer is the unlucky one."""
     shop = _Shop(Random(seed))  # noqa: S311 - The same seed must give the same day.
     for customer in range(1, customers + 1):
-        shop.later(40 * customer, partial(shop.visit, customer=customer, unlucky=customer == customers))
+        shop.later(100 * customer, partial(shop.visit, customer=customer, unlucky=customer == customers))
     return shop.run()
 
 
