@@ -332,5 +332,5 @@ def test_missing_regex_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(builtins, "__import__", fake_import)
 
     assert Predicate.parse("name = a") is not None  # Only ~ needs it.
-    with pytest.raises(PredicateError, match=r"pip install 'beforehand\[pipeline\]'"):
+    with pytest.raises(PredicateError, match=r"pip install 'beforehand\[history\]'"):
         Predicate.parse("name ~ a")

@@ -125,7 +125,7 @@ def test_missing_zstandard_says_what_to_install(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(builtins, "__import__", fake_import)
 
-    with pytest.raises(InputError, match=r"beforehand\[pipeline\]"):
+    with pytest.raises(InputError, match=r"beforehand\[history\]"):
         read_all(path)
 
 

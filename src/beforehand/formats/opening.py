@@ -270,7 +270,7 @@ def _zstandard(path: Path) -> _Zstandard:
         import zstandard
     except ImportError as error:
         raise InputError(
-            f"{shown_path(path)} needs zstandard: pip install 'beforehand[pipeline]', or use .gz"
+            f"{shown_path(path)} needs zstandard: pip install 'beforehand[history]', or use .gz"
         ) from error
     return zstandard
 

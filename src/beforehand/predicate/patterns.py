@@ -67,7 +67,7 @@ def compile_pattern(text: str) -> Pattern:
     try:
         import regex  # Late, because the light core comes without it.
     except ImportError:
-        raise PredicateError("~ needs the module regex: pip install 'beforehand[pipeline]'") from None
+        raise PredicateError("~ needs the module regex: pip install 'beforehand[history]'") from None
     if len(text) > PATTERN_LENGTH_MAX:
         raise PredicateError(f"the pattern has {len(text)} characters, the limit is {PATTERN_LENGTH_MAX}")
     for flags in _FLAGS.findall(text):

@@ -114,6 +114,10 @@ def bytes_id(value: str) -> str | None:
         data = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_" if set(value) & {"-", "_"} else None)
     except (binascii.Error, ValueError):
         return None
+    # Bits that stand for nothing, and foreign characters, are passed over: two ids must not become one that way.
+    again = base64.b64encode(data).decode().rstrip("=")
+    if again != value.rstrip("=").replace("-", "+").replace("_", "/"):
+        return None
     return data.hex() if len(data) in (8, 16) else None
 
 

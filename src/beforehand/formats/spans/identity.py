@@ -92,6 +92,7 @@ def identify(spans: Iterable[Span], execution: str) -> Identified:
     kept: list[Span] = found.spans  # type: ignore[assignment]
     labels: list[str] = found.labels  # type: ignore[assignment]
     processes: list[str] = found.processes  # type: ignore[assignment]
+    taken = {_label(trace_id, span_id, execution) for trace_id, span_id in groups}
     for (trace_id, span_id), group in sorted(groups.items(), key=lambda item: item[0]):
         label = _label(trace_id, span_id, execution)
         members: list[int] = []
@@ -102,7 +103,7 @@ def identify(spans: Iterable[Span], execution: str) -> Identified:
                 continue
             members.append(len(kept))
             kept.append(span)
-            labels.append(label if len(members) == 1 else f"{label}#{len(members)}")
+            labels.append(label if len(members) == 1 else _unused(f"{label}#{len(members)}", taken))
             processes.append(process_of(span))
         found.by_id[trace_id, span_id] = members
         if len(members) > 1 and not _is_call([kept[at] for at in members]):
@@ -110,6 +111,14 @@ def identify(spans: Iterable[Span], execution: str) -> Identified:
                 detail = f"{len(members)} different spans have the id {label}: all stay, but references to it may err"
                 found.findings.append(Finding(SAME_ID, detail, (members[0], at)))
     return found
+
+
+def _unused(label: str, taken: set[str]) -> str:
+    """Ids that are not hexadecimal stay as they came, and one may look like what we make of another."""
+    while label in taken:
+        label += "#"
+    taken.add(label)
+    return label
 
 
 def process_of(record: Span | LogRecord) -> str:

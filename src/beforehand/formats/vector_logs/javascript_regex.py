@@ -74,7 +74,7 @@ class JavaScriptRegex:
         try:
             import regex  # Late, because the light core comes without it.
         except ImportError:
-            raise InputError(f"{what} needs the module regex: pip install 'beforehand[pipeline]'") from None
+            raise InputError(f"{what} needs the module regex: pip install 'beforehand[history]'") from None
         try:
             translation = _Translation(source)
         except _InvalidError as error:

@@ -106,8 +106,11 @@ def _to_event(record: Mapping[str, Json]) -> Event:
 def _attributes(record: Mapping[str, Json], body: Json) -> dict[str, str]:
     attributes = {key: _shown_whole(value) for key, value in record.items() if key not in _KEYS}
     if isinstance(body, dict):
-        for key, value in body.items():
-            attributes[f"Body.{key}" if key in attributes else key] = _shown_whole(value)
+        for given, value in body.items():
+            key = given
+            while key in attributes:
+                key = f"Body.{key}"
+            attributes[key] = _shown_whole(value)
     elif body is not None:
         attributes["Body"] = _shown_whole(body)
     return attributes
