@@ -177,3 +177,15 @@ def test_limits_refuse_what_makes_no_sense() -> None:
         Limits(text_max=0)
     with pytest.raises(ValueError, match="depth_max"):
         Limits(depth_max=10_000)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+def test_a_compressed_file_without_a_byte_is_broken_not_empty(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    with open_bytes(tmp_path / name) as stream, pytest.raises(InputError, match="the file is empty"):
+        stream.read(10)
+    write_nothing = tmp_path / f"whole-{name}"
+    with replacing(write_nothing):
+        pass
+    with open_bytes(write_nothing) as stream:
+        assert stream.read(10) == b""

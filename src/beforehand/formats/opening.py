@@ -222,6 +222,8 @@ class _Decompressed:
             data = self._decompressor.read(size)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"broken {self._kind} data: {_why(error)}") from error
+        if not data and self._source.count == 0:
+            raise InputError(f"broken {self._kind} data: the file is empty, which not even compressed nothing is")
         self._count += len(data)
         size_max = self._limits.decompressed_bytes_max
         ratio_max = self._limits.decompression_ratio_max
