@@ -93,6 +93,35 @@ def test_missing_event_is_received_from_but_never_sent_and_the_one_before_it_sta
     assert [str(e) for e in rejections[0].events] == ["b:1"]
 
 
+def test_what_was_inferred_once_stays_as_it_is_when_it_is_inferred_again() -> None:
+    once, _ = split(
+        infer_messages(
+            [event("a", {"a": 1}), event("b", {"b": 1, "a": 1, "gone": 2}), event("c", {"c": 1, "a": 1, "gone": 2})]
+        )
+    )
+
+    again, _ = split(infer_messages(once))
+
+    assert [e.receives for e in once] == [(), ("~a:1", "~gone:2"), ("~a:1", "~gone:2")]
+    assert again == once
+
+
+def test_message_that_one_receiver_names_is_sent_once_and_received_by_the_others() -> None:
+    assert inferred(
+        event("a", {"a": 1}, sends=("~a:1",)),
+        event("b", {"b": 1, "a": 1}, receives=("~a:1",)),
+        event("c", {"c": 1, "a": 1}),
+    ) == {"a:1": (("~a:1",), ()), "b:1": ((), ("~a:1",)), "c:1": ((), ("~a:1",))}
+
+
+def test_process_that_named_a_message_before_its_clock_grew_receives_it_once() -> None:
+    assert inferred(
+        event("a", {"a": 1}, sends=("~a:1",)),
+        event("b", {"b": 1}, receives=("~a:1",)),
+        event("b", {"b": 2, "a": 1}),
+    ) == {"a:1": (("~a:1",), ()), "b:1": ((), ("~a:1",))}
+
+
 def test_of_events_with_one_id_only_the_first_has_messages() -> None:
     events, _ = split(
         infer_messages(

@@ -99,6 +99,7 @@ def test_one_trace_a_line_is_read_too() -> None:
 def test_answer_without_traces_is_empty() -> None:
     assert read({"data": None, "errors": []}) == []
     assert read({"data": []}) == []
+    assert read({"traceID": "a", "spans": None}) == []
 
 
 def test_parent_span_id_counts_only_without_references() -> None:
@@ -110,6 +111,23 @@ def test_parent_span_id_counts_only_without_references() -> None:
     assert span.references == (Reference("000000000000001f", "0000000000000009", ReferenceKind.CHILD_OF),)
     assert isinstance(note, Note)
     assert note.reason == "parent-span-id"
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("CHILD_OF", ReferenceKind.CHILD_OF),
+        ("follows_from", ReferenceKind.FOLLOWS_FROM),
+        (None, ReferenceKind.CHILD_OF),
+        (0, ReferenceKind.CHILD_OF),
+        (1, ReferenceKind.FOLLOWS_FROM),
+    ],
+)
+def test_kind_of_a_reference_is_a_name_or_a_number(written: object, kind: ReferenceKind) -> None:
+    [span] = read(span_with(references=[{"refType": written, "spanID": "3"}]))
+
+    assert isinstance(span, Span)
+    assert span.references == (Reference("000000000000001f", "0000000000000003", kind),)
 
 
 def test_span_inside_a_reference_is_ignored_and_noted() -> None:
@@ -183,6 +201,34 @@ def test_protobuf_mapping_is_read() -> None:
     assert span.attributes == {"peer": "7"}
     assert isinstance(note, Note)
     assert note.reason == "base64-ids"
+
+
+@pytest.mark.parametrize(
+    ("duration", "nanoseconds"),
+    [
+        ("0.000001500s", 1_500),
+        ("1.5us", 1_500),
+        ("1.5µs", 1_500),
+        ("0.0000000019s", 1),  # Finer than a nanosecond: cut.
+        ("2.000000001s", 2_000_000_001),
+        ("1.25ms", 1_250_000),
+        ("0.5ns", 0),
+        ("3s", 3_000_000_000),
+    ],
+)
+def test_duration_may_be_text_with_a_fraction(duration: str, nanoseconds: int) -> None:
+    span = only(span_with(duration=duration))
+
+    assert span.start_ns is not None
+    assert span.end_ns == span.start_ns + nanoseconds
+
+
+@pytest.mark.parametrize("duration", [1.5, "1.5", "1.5h", "s"])
+def test_duration_that_is_no_whole_number_of_microseconds_is_refused(duration: object) -> None:
+    [rejection] = read(span_with(duration=duration))
+
+    assert isinstance(rejection, Rejection)
+    assert rejection.detail.startswith("duration is ")
 
 
 def test_adjusted_times_are_noted() -> None:

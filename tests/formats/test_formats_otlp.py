@@ -30,6 +30,7 @@ from beforehand.formats.spans.records import (
 )
 from beforehand.history import History
 from real_data import real_file
+from span_worlds import attributes, block, fixed64, message, number, span_bytes, varint
 
 TRACE = "5b8efff798038103d269b633813fc60c"
 SPAN = {
@@ -196,7 +197,9 @@ def test_time_beyond_64_bits_is_refused() -> None:
 
 
 def test_metrics_and_empty_envelopes_are_passed_over() -> None:
-    assert read({"resourceMetrics": [{}]}, {}, {"resourceSpans": []}, {"resourceSpans": None}) == []
+    found = read({"resourceMetrics": [{}]}, {}, {"resourceSpans": []}, {"resourceSpans": None})
+
+    assert (reasons(found), len(found)) == ([("other-signals", 1)], 1)
 
 
 def test_references_of_opentracing_keep_their_kind() -> None:
@@ -272,90 +275,7 @@ def test_log_without_time_has_the_time_it_was_observed() -> None:
     assert (log.time_ns, log.name, log.attributes) == (7, "tick", {"body": "3"})
 
 
-# Protobuf. The encoder below shares nothing with the reader but the numbers of the specification.
-
-
-def varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    out = b""
-    while value > 0x7F:
-        out += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return out + bytes([value])
-
-
-def block(number: int, data: bytes | str) -> bytes:
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def number(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
-
-
-def fixed64(field: int, value: object) -> bytes:
-    return varint(field << 3 | 1) + struct.pack("<Q", int(str(value)))
-
-
-def any_value(value: dict[str, Any]) -> bytes:
-    for key, inner in value.items():
-        match key:
-            case "stringValue":
-                return block(1, inner)
-            case "boolValue":
-                return number(2, inner)
-            case "intValue":
-                return number(3, int(inner))
-            case "doubleValue":
-                return varint(4 << 3 | 1) + struct.pack("<d", inner)
-            case "arrayValue":
-                return block(5, b"".join(block(1, any_value(item)) for item in inner["values"]))
-            case "kvlistValue":
-                return block(6, attributes(inner, 1, "values"))
-            case "bytesValue":
-                return block(7, base64.b64decode(inner))
-    return b""
-
-
-def attributes(record: dict[str, Any], field: int, key: str = "attributes") -> bytes:
-    pairs = record.get(key, [])
-    return b"".join(block(field, block(1, pair["key"]) + block(2, any_value(pair["value"]))) for pair in pairs)
-
-
-def span_bytes(span: dict[str, Any]) -> bytes:
-    out = block(1, bytes.fromhex(span["traceId"])) + block(2, bytes.fromhex(span["spanId"]))
-    out += block(3, "state") + block(4, bytes.fromhex(span.get("parentSpanId", ""))) + block(5, span["name"])
-    out += (
-        number(6, span.get("kind", 0)) + fixed64(7, span["startTimeUnixNano"]) + fixed64(8, span["endTimeUnixNano"])
-    )
-    out += attributes(span, 9) + number(10, 3)
-    for event in span.get("events", []):
-        out += block(11, fixed64(1, event["timeUnixNano"]) + block(2, event.get("name", "")) + attributes(event, 3))
-    for link in span.get("links", []):
-        ids = block(1, bytes.fromhex(link["traceId"])) + block(2, bytes.fromhex(link["spanId"]))
-        out += block(13, ids + attributes(link, 4))
-    status = span.get("status", {})
-    out += block(15, block(2, status.get("message", "")) + number(3, status.get("code", 0)))
-    return out + varint(16 << 3 | 5) + struct.pack("<I", span.get("flags", 0))
-
-
-def log_bytes(log: dict[str, Any]) -> bytes:
-    out = fixed64(1, log["timeUnixNano"]) + number(2, log["severityNumber"]) + block(3, log["severityText"])
-    out += block(5, any_value(log["body"])) + attributes(log, 6)
-    return out + block(9, bytes.fromhex(log["traceId"])) + block(10, bytes.fromhex(log["spanId"])) + fixed64(11, 9)
-
-
-def message(value: dict[str, Any]) -> bytes:
-    out = b""
-    for group in value.get("resourceSpans", []):
-        scopes = b""
-        for scope in group["scopeSpans"]:
-            scopes += block(2, block(1, block(1, "lib")) + b"".join(block(2, span_bytes(s)) for s in scope["spans"]))
-        out += block(1, scopes + block(1, attributes(group["resource"], 1)))
-    for group in value.get("resourceLogs", []):
-        records = b"".join(block(2, log_bytes(log)) for scope in group["scopeLogs"] for log in scope["logRecords"])
-        out += block(1, block(1, attributes(group["resource"], 1)) + block(2, records))
-    return out
+# Protobuf.
 
 
 def read_bytes(data: bytes, *, document_bytes_max: int = 1 << 20) -> list[Parsed]:

@@ -78,7 +78,7 @@ def test_body_may_be_anything(body: object, attributes: dict[str, str]) -> None:
     assert event.sends == ()
 
 
-@pytest.mark.parametrize("token", ["", "~a:1", 7, None])
+@pytest.mark.parametrize("token", ["", "~a:1", "~other", 7, None])
 def test_unusable_token_leaves_the_clocks_to_tell(token: object) -> None:
     events, _ = read(
         record("a", {"a": 1}, "GenerateTokenTrace", {"Token": token}),

@@ -10,7 +10,7 @@ import pytest
 
 from beforehand.events import Rejection
 from beforehand.formats.spans.lanes import spans_to_events
-from beforehand.formats.spans.records import Parsed, Reference, ReferenceKind, Span, SpanEvent, SpanKind
+from beforehand.formats.spans.records import Note, Parsed, Reference, ReferenceKind, Span, SpanEvent, SpanKind
 from beforehand.formats.spans.zipkin import read_zipkin
 from beforehand.history import History
 from real_data import real_file
@@ -140,6 +140,126 @@ def test_half_reported_client_of_version_1_uses_the_spans_own_times() -> None:
     [span] = spans([value])
 
     assert (span.kind, span.start_ns, span.end_ns) == (SpanKind.CLIENT, 10_000, 15_000)
+
+
+def place(service: str, host: str = "") -> dict[str, str]:
+    return {"serviceName": service, **({"ipv4": host} if host else {})}
+
+
+def version_1(*marks: tuple[str, int, dict[str, str]], **more: object) -> dict[str, object]:
+    annotations = [{"value": value, "timestamp": time, "endpoint": where} for value, time, where in marks]
+    return {"traceId": "a", "id": "2", "name": "get", "annotations": annotations, **more}
+
+
+def sides(*marks: tuple[str, int, dict[str, str]], **more: object) -> list[tuple[object, ...]]:
+    """Per span its kind, service and host, times in microseconds, and the names of its events."""
+    return [
+        (
+            span.kind.value,
+            f"{span.service}@{span.host}",
+            *(None if time is None else time // 1_000 for time in (span.start_ns, span.end_ns)),
+            [event.name for event in span.events],
+        )
+        for span in spans([version_1(*marks, **more)])
+    ]
+
+
+WEB, CART = place("web", "1.1.1.1"), place("cart", "2.2.2.2")
+CALL = [("cs", 10, WEB), ("sr", 20, CART), ("ss", 30, CART), ("cr", 50, WEB)]
+
+
+@pytest.mark.parametrize(
+    ("where", "side"),
+    [
+        (CART, 1),
+        (place("cart"), 1),  # Without its address.
+        (place("", "2.2.2.2"), 1),  # Without its service.
+        (place("cart", "9.9.9.9"), 1),  # From another address of the service.
+        (WEB, 0),
+        (place("web"), 0),
+        (place("mail"), 0),  # From nowhere: the first side has it.
+        ({}, 0),
+    ],
+)
+def test_annotation_goes_to_the_one_side_that_is_nearest(where: dict[str, str], side: int) -> None:
+    found = spans(
+        [version_1(*CALL, ("hm", 25, where), binaryAnnotations=[{"key": "k", "value": 1, "endpoint": where}])]
+    )
+
+    assert [[event.name for event in span.events] for span in found] == [["hm"] * (at == side) for at in range(2)]
+    assert [span.attributes for span in found] == [{"k": "1"} if at == side else {} for at in range(2)]
+
+
+def test_event_of_a_service_that_is_no_side_names_it() -> None:
+    client, _ = spans([version_1(*CALL, ("hm", 25, place("mail")), ("own", 26, WEB))])
+
+    assert client.events == (SpanEvent(25_000, "hm", {"service": "mail"}), SpanEvent(26_000, "own", {}))
+
+
+def test_sides_that_name_their_address_only_sometimes_stay_together() -> None:
+    assert sides(("sr", 20, place("cart")), ("ss", 30, CART)) == [("server", "cart@2.2.2.2", 20, 30, [])]
+    assert sides(("sr", 20, CART), ("ss", 30, {})) == [("server", "cart@2.2.2.2", 20, 30, [])]
+    assert sides(("cs", 10, WEB), ("cr", 50, place("web", "8.8.8.8"))) == [("client", "web@1.1.1.1", 10, 50, [])]
+
+
+def test_what_a_service_that_calls_itself_does_meanwhile_stands_once() -> None:
+    marks = [("cs", 10, WEB), ("early", 15, WEB), ("sr", 20, WEB), ("hm", 25, WEB), ("ss", 30, WEB), ("cr", 50, WEB)]
+
+    assert sides(*marks, ("late", 40, WEB)) == [
+        ("client", "web@1.1.1.1", 10, 50, ["early", "late"]),
+        ("server", "web@1.1.1.1", 20, 30, ["hm"]),
+    ]
+
+
+def test_second_server_is_a_side_of_its_own() -> None:
+    other = place("cart", "3.3.3.3")
+
+    assert sides(*CALL, ("sr", 21, other), ("ss", 31, other)) == [
+        ("client", "web@1.1.1.1", 10, 50, []),
+        ("server", "cart@2.2.2.2", 20, 30, []),
+        ("server", "cart@3.3.3.3", 21, 31, []),
+    ]
+    assert sides(("sr", 20, CART), ("sr", 21, other), ("ss", 31, other), ("ss", 32, CART)) == [
+        ("server", "cart@2.2.2.2", 20, 32, []),
+        ("server", "cart@3.3.3.3", 21, 31, []),
+    ]
+
+
+def test_first_of_two_marks_in_one_place_counts_and_the_other_is_an_event() -> None:
+    assert sides(("sr", 20, CART), ("sr", 22, CART), ("ss", 30, CART), ("ss", 33, CART)) == [
+        ("server", "cart@2.2.2.2", 20, 30, ["sr", "ss"]),
+    ]
+
+
+def test_mark_that_was_reported_twice_is_noted() -> None:
+    span, note = read([version_1(("sr", 20, CART), ("sr", 20, place("cart")), ("ss", 30, CART))])
+
+    assert isinstance(span, Span)
+    assert span.events == ()
+    assert isinstance(note, Note)
+    assert (note.reason, note.count) == ("mark-twice", 1)
+
+
+def test_messages_of_version_1_are_sent_and_received() -> None:
+    assert sides(("ms", 10, WEB), ("mr", 20, CART)) == [
+        ("producer", "web@1.1.1.1", 10, None, []),
+        ("consumer", "cart@2.2.2.2", 20, None, []),
+    ]
+    assert sides(("mr", 20, CART), timestamp=20, duration=5) == [("consumer", "cart@2.2.2.2", 20, 25, [])]
+
+
+@pytest.mark.parametrize("key", ["sa", "ca", "ma"])
+def test_addresses_of_the_other_side_are_no_tags(key: str) -> None:
+    [span] = spans([version_1(("cs", 10, WEB), binaryAnnotations=[{"key": key, "value": True, "endpoint": CART}])])
+
+    assert span.attributes == {}
+
+
+def test_span_with_very_many_sides_is_refused() -> None:
+    [rejection] = read([version_1(*(("sr", 5, place(f"s{at}")) for at in range(101)))])
+
+    assert isinstance(rejection, Rejection)
+    assert "more than 100 sides" in rejection.detail
 
 
 @pytest.mark.parametrize("change", [{"id": ""}, {"timestamp": "soon"}, {"duration": 10**20}])

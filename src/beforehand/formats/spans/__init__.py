@@ -16,6 +16,7 @@ from beforehand.formats.spans.records import (
     SpanKind,
     canonical_id,
 )
+from beforehand.formats.spans.sources import Source
 from beforehand.formats.spans.zipkin import read_zipkin
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Parsed",
     "Reference",
     "ReferenceKind",
+    "Source",
     "Span",
     "SpanEvent",
     "SpanKind",

@@ -2,16 +2,22 @@
 
 Tracing tools write all of these under the same names, so the content decides:
 
-1. If the first line that is not blank is a JSON text by itself, or the second one is and the first does not go on,
-   the file is JSON Lines: one line is in memory at a time, and a bad line is one rejection.
+1. A line is a JSON text by itself, in a place where no document could have one, if the line before it does not end
+   in an opening bracket, a comma or a colon: then the file is JSON Lines, however many lines before it are bad. One
+   line is in memory at a time, and a bad line is one rejection.
 2. Else the file is one document, read whole. It may have `DOCUMENT_BYTES_MAX` bytes after decompression; a larger
-   one is an `InputError`. Decoded, a document takes up to fifteen times its size.
-3. Keys that stand twice in one object are tolerated here and noted: the last one counts, as in every decoder of
+   one is an `InputError`. Decoded, a document takes up to fifteen times its size. If it is no JSON, and (1) holds
+   for a later line, it was JSON Lines after all.
+3. The first value may be as large as a document; each further line may have `Limits.line_bytes_max`.
+4. Keys that stand twice in one object are tolerated here and noted: the last one counts, as in every decoder of
    these formats, and refusing a document of a million spans for one of them would lose more than it saves.
+5. An endless source ends: where the first bytes are zeros, at once; in a first value beyond the limit, with an
+   `InputError`; in a later line, after sixteen times the limit of a document, as `unreadable`.
 
 Reasons of rejections: `not-json`, `too-deep`, `line-too-long` and `unreadable`, as in the native format, and
 
     other-format    it is JSON, but of another format; the detail names the format where it is known
+    odd-field       something has the wrong type and was left out; what stands around it is kept
 """
 
 from __future__ import annotations
@@ -20,43 +26,48 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from os import PathLike
+from io import BytesIO
 from typing import Final, NamedTuple
 
 import msgspec
 
 from beforehand.errors import InputError
 from beforehand.events import Rejection
-from beforehand.formats.json_text import KEY_TWICE, Json, RefusedError, decode_json
+from beforehand.formats.json_text import KEY_TWICE, NOT_JSON, Json, RefusedError, decode_json
 from beforehand.formats.lines import Line, split_lines
 from beforehand.formats.native import LINE_TOO_LONG, UNREADABLE
-from beforehand.formats.opening import Limits, Path, Readable, open_bytes, shown_path
+from beforehand.formats.opening import Limits, Readable
 from beforehand.formats.spans.records import Note
+from beforehand.formats.spans.sources import Peeked
 
 __all__ = [
     "DOCUMENT_BYTES_MAX",
+    "ODD_FIELD",
     "OTHER_FORMAT",
     "SPAN_LIMITS",
     "Document",
-    "Source",
     "Tolerated",
-    "file_name",
     "format_of",
-    "opened",
+    "odd_field",
     "other_format",
     "read_document_lines",
     "read_documents",
     "rejection",
+    "shown_shortly",
 ]
-
-Source = Path | Readable
 
 DOCUMENT_BYTES_MAX: Final = 256 << 20
 OTHER_FORMAT: Final = "other-format"
+ODD_FIELD: Final = "odd-field"
 # Files saved by Jaeger's page embed each span's parent, with its parent, and so on: 3 brackets a generation.
 SPAN_LIMITS: Final = Limits(depth_max=200, line_bytes_max=64 << 20)
 _BOM: Final = b"\xef\xbb\xbf"
+# Zeros where text should begin: a file that was preallocated and never written, a device, or UTF-16.
+_NO_TEXT: Final = re.compile(rb"\s*+(?:\xef\xbb\xbf)?(?:\0|\xff\xfe|\xfe\xff|.\0)", re.DOTALL)
+# Lines that are no values before it is given up to look for one that is, until the whole text is known.
+_HEAD_LINES: Final = 1_000
+# A line that is this many times longer than a document may be is taken for endless.
+_LINES_LONG: Final = 16
 
 
 class Document(NamedTuple):
@@ -67,29 +78,54 @@ class Document(NamedTuple):
     line: int | None
 
 
+_DETAILS: Final = {
+    KEY_TWICE: "a key stands twice in one object: the last one counts",
+    "attribute-twice": "an attribute or tag stands twice in one list: the last one counts",
+}
+
+
 class Tolerated:
-    """Counts what a reader tolerated in one file."""
+    """Counts what a reader tolerated in one file, and gathers what the record at hand lost."""
 
     def __init__(self, details: dict[str, str]) -> None:
-        self._details = {KEY_TWICE: "a key stands twice in one object: the last one counts", **details}
+        self._details = {**_DETAILS, **details}
         self._counts: Counter[str] = Counter()
+        self._lost: list[tuple[RefusedError, Json]] = []  # At most one a field of a record; taken after each.
+        self.quoted: Json = None  # The record at hand, or what stands around several.
 
-    def add(self, reason: str) -> None:
-        self._counts[reason] += 1
+    def add(self, reason: str, count: int = 1) -> None:
+        if count:
+            self._counts[reason] += count
+
+    def lose(self, lost: RefusedError) -> None:
+        """Something is left out of what is quoted now."""
+        self._lost.append((lost, self.quoted))
+
+    def lost(self) -> list[tuple[RefusedError, Json]]:
+        """What was lost since this was last asked."""
+        if not self._lost:
+            return []
+        lost, self._lost = self._lost, []
+        return lost
 
     def notes(self, file: str | None) -> Iterator[Note]:
         for reason, count in sorted(self._counts.items()):
             yield Note(reason=reason, detail=self._details[reason], count=count, file=file)
 
 
-def opened(source: Source, *, limits: Limits) -> AbstractContextManager[Readable]:
-    """A path opened, or a stream as it is."""
-    return open_bytes(source, limits=limits) if isinstance(source, str | PathLike) else nullcontext(source)
+def odd_field(what: str, value: Json, expected: str) -> RefusedError:
+    """What to say of a field that has the wrong type."""
+    return RefusedError(ODD_FIELD, f"{what} is {shown_shortly(value)}, not {expected}: left out")
 
 
-def file_name(source: Source, file: str | None) -> str | None:
-    """The name of a source in rejections: as given, else its path."""
-    return shown_path(source) if file is None and isinstance(source, str | PathLike) else file
+def shown_shortly(value: Json) -> str:
+    """A value for a sentence, as JSON in ASCII and cut, without writing out all of what may be a large one."""
+    text = ""
+    for piece in json.JSONEncoder().iterencode(value[:100] if isinstance(value, str) else value):
+        text += piece
+        if len(text) > 60:
+            return f"{text[:57]}..."
+    return text
 
 
 def read_documents(
@@ -101,26 +137,29 @@ def read_documents(
     tolerated: Tolerated,
 ) -> Iterator[Document | Rejection]:
     """The values of a file. Raises `InputError` only for a document that is too large."""
-    recorded = _Recorded(stream, document_bytes_max)
+    peeked = stream if isinstance(stream, Peeked) else Peeked(stream)
+    if _NO_TEXT.match(peeked.head):
+        refused = RefusedError(NOT_JSON, "the file begins with zero bytes or is UTF-16: no JSON in UTF-8 begins so")
+        yield rejection(refused, file, limits, offset=0, line=1)
+        return
+    recorded = _Recorded(peeked, document_bytes_max)
     lines = split_lines(recorded, line_bytes_max=document_bytes_max)
-    head: list[Line] = []  # Up to two lines that are not blank.
+    head: list[Line] = []  # Lines that are not blank and no values, at most `_HEAD_LINES`.
     for line in lines:
         if not line.data.strip(b" \t\r\n\xef\xbb\xbf") and line.problem is None:
             continue
-        head.append(line)
-        if _too_long(line, document_bytes_max) or line.problem is not None:
-            break
-        alone = _alone(head, limits, tolerated)
+        alone = None if recorded.is_cut or line.problem is not None else _alone(line, limits, tolerated)
         if alone is not None:
             recorded.forget()
-            yield from read_document_lines(head[:-1], file=file, limits=limits, tolerated=tolerated)
+            yield from read_document_lines(head, file=file, limits=limits, tolerated=tolerated)
             yield alone
             yield from read_document_lines(lines, file=file, limits=limits, tolerated=tolerated)
             return
-        if len(head) == 2:
+        head.append(line)
+        if recorded.is_cut or line.problem is not None or _goes_on(line.data) or len(head) == _HEAD_LINES:
             break
-    if head:
-        yield _whole(recorded, head[0], file, limits, tolerated)
+    if head or recorded.is_cut:
+        yield from _whole(recorded, head[0] if head else Line(0, b"", 1), file, limits, tolerated)
 
 
 def read_document_lines(
@@ -132,8 +171,13 @@ def read_document_lines(
         try:
             if line.problem is not None:
                 raise RefusedError(UNREADABLE, f"reading stopped: {line.problem}; what stands before this is kept")
-            if _too_long(line, len(line.data)):
-                raise RefusedError(LINE_TOO_LONG, f"the line has {line.length} bytes, more than may be read at once")
+            length = len(line.data) if line.length is None else line.length
+            if length > min(limits.line_bytes_max, len(line.data)):
+                raise RefusedError(
+                    LINE_TOO_LONG,
+                    f"the line has {length} bytes, the limit is {min(limits.line_bytes_max, len(line.data))}: "
+                    "shorten it or raise line_bytes_max",
+                )
             data = line.data.removeprefix(_BOM) if line.offset == 0 else line.data
             if data and not data.isspace():
                 yield Document(_decoded(data, limits, tolerated), line.offset, line.number)
@@ -235,52 +279,67 @@ class _Recorded:
         self._size_max = size_max
         self._pieces: list[bytes] | None = []  # None: forgotten.
         self._size = 0
+        self._line_size = 0  # Bytes since the last newline, as far as pieces show it.
+        self.is_cut = False  # Too large to be one document: what came so far is all that is given.
 
     def read(self, size: int, /) -> bytes:
+        if self._pieces is not None and self._size > self._size_max:
+            self.is_cut = True
+            return b""
         piece = self._stream.read(size)
         if self._pieces is not None:
             self._size += len(piece)
             self._pieces.append(piece)
-            if self._size > self._size_max + size:
-                self._pieces = None  # Too large to be one document, whatever comes; the lines may go on.
+        self._line_size = 0 if b"\n" in piece else self._line_size + len(piece)
+        if self._line_size > _LINES_LONG * self._size_max:
+            raise InputError(f"a line has more than {self._line_size} bytes and does not end")
         return piece
 
     def forget(self) -> None:
         self._pieces = None
 
-    @property
-    def is_too_large(self) -> bool:
-        return self._size > self._size_max
-
     def whole(self, file: str | None) -> bytes:
         """All of the stream, from its start."""
-        while self._pieces is not None and not self.is_too_large:
-            if not self.read(1 << 18):
-                return b"".join(self._pieces)
+        assert self._pieces is not None
+        while self.read(1 << 18):
+            pass
+        if self._size <= self._size_max:
+            return b"".join(self._pieces)
         raise InputError(
             f"{file or 'the input'} is one JSON document, or has a first line, of more than {self._size_max} bytes: "
             "split it, or write JSON Lines with shorter lines, which are read one by one"
         )
 
+    @property
+    def is_too_large(self) -> bool:
+        return self._size > self._size_max
+
 
 def _whole(
     recorded: _Recorded, start: Line, file: str | None, limits: Limits, tolerated: Tolerated
-) -> Document | Rejection:
+) -> Iterator[Document | Rejection]:
     text = b""
     try:
         if start.problem is not None:
             raise RefusedError(UNREADABLE, f"reading stopped: {start.problem}")
         try:
-            text = recorded.whole(file).removeprefix(_BOM)
+            text = recorded.whole(file)
         except InputError as error:
             if recorded.is_too_large:
                 raise
             raise RefusedError(UNREADABLE, f"reading stopped inside the document: {error}") from None
-        return Document(_decoded(text, limits, tolerated), start.offset, start.number)
+        value = _decoded(text.removeprefix(_BOM), limits, tolerated)
     except RefusedError as error:
-        refused = _CONSOLE_EXPORTER if _CONSOLE.search(text[: 1 << 14]) else error
+        console = _CONSOLE.search(text[: 1 << 14]) is not None
+        if error.reason == NOT_JSON and not console and _has_line(text, limits):
+            lines = split_lines(BytesIO(text), line_bytes_max=len(text))
+            yield from read_document_lines(lines, file=file, limits=limits, tolerated=tolerated)
+            return
         quoted = (text or start.data)[: 4 * limits.text_max].decode("utf-8", "replace")
-        return rejection(refused, file, limits, offset=start.offset, line=start.number, quoted=quoted)
+        refused = _CONSOLE_EXPORTER if console else error
+        yield rejection(refused, file, limits, offset=start.offset, line=start.number, quoted=quoted)
+    else:
+        yield Document(value, start.offset, start.number)
 
 
 def _decoded(data: bytes, limits: Limits, tolerated: Tolerated) -> Json:
@@ -294,22 +353,32 @@ def _decoded(data: bytes, limits: Limits, tolerated: Tolerated) -> Json:
     return value
 
 
-def _alone(head: list[Line], limits: Limits, tolerated: Tolerated) -> Document | None:
-    """The value of the last line, if it shows that each line is one; None if the file may be one document."""
-    line = head[-1]
+def _alone(line: Line, limits: Limits, tolerated: Tolerated) -> Document | None:
+    """The value of a line, if it is an object or a list by itself."""
     data = line.data.removeprefix(_BOM) if line.offset == 0 else line.data
-    # Only what begins and ends like a value is worth the attempt.
+    # Only what begins and ends like one is worth the attempt.
     if not (data.lstrip()[:1] in (b"{", b"[") and data.rstrip()[-1:] in (b"}", b"]")):
         return None
-    if len(head) == 2:
-        first = head[0].data.strip()
-        if first[:1] == b"[" or first[-1:] in (b"[", b"{", b",", b":"):
-            return None  # It goes on: this line may be an element of a list.
     try:
         return Document(_decoded(data, limits, tolerated), line.offset, line.number)
     except RefusedError:
         return None
 
 
-def _too_long(line: Line, limit: int) -> bool:
-    return line.length is not None and line.length > limit
+def _has_line(text: bytes, limits: Limits) -> bool:
+    """Whether a line is a value where no document could have one."""
+    for match in _VALUE_LINE.finditer(text):
+        before = text[max(0, match.start() - _BEFORE_BYTES) : match.start()]
+        line = Line(match.start(), match.group())
+        if not _goes_on(before) and _alone(line, limits, Tolerated({})) is not None:
+            return True
+    return False
+
+
+_VALUE_LINE: Final = re.compile(rb"^[ \t]*[{\[].*[}\]][ \t\r]*$", re.MULTILINE)
+_BEFORE_BYTES: Final = 256  # Where more blanks than that stand before a line, nothing goes on there.
+
+
+def _goes_on(data: bytes) -> bool:
+    """Whether what stands on the next line may belong to a value that this line began."""
+    return data.rstrip()[-1:] in (b"[", b"{", b",", b":")

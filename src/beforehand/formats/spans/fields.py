@@ -1,8 +1,8 @@
 """Fields of JSON records from strangers: typed access that is strict about meaning and lenient about spelling.
 
-A field that is absent, null or of the wrong type is the default where the record still makes sense without it (a
-name, a list of attributes) and a `RefusedError` where it would not (a time that is no time). Whole numbers may be
-written as numbers, as floats without a fraction, or as text.
+A field that is absent or null is the default. One of the wrong type is the default too where the record still makes
+sense without it (a name, a list of attributes), and told as lost (`odd-field`); it is a `RefusedError` where it does
+not (a time that is no time). Whole numbers may be written as numbers, as floats without a fraction, or as text.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from beforehand.events import INDEX_MAX
 from beforehand.formats.json_text import Json, RefusedError, shown
+from beforehand.formats.spans.documents import ODD_FIELD, Tolerated, odd_field, shown_shortly
 
 __all__ = [
     "NOT_A_SPAN",
@@ -42,21 +42,39 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 _WHOLE: Final = re.compile(r"-?\d{1,20}", re.ASCII)
 
 
-def record(value: Json) -> JsonObject:
+def record(value: Json, what: str, tolerated: Tolerated) -> JsonObject:
     """An object, or an empty one: absent and null mean the same everywhere here."""
-    return value if isinstance(value, dict) else _NONE
+    if isinstance(value, dict):
+        return value
+    if value is not None:
+        tolerated.lose(odd_field(what, value, "an object"))
+    return _NONE
 
 
-def objects(value: Json) -> Iterable[JsonObject]:
-    """The objects of a list; what else stands in it is passed over."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else ()
+def objects(value: Json, what: str, tolerated: Tolerated) -> list[JsonObject]:
+    """The objects of a list; what else stands in it is told, once a list."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        tolerated.lose(odd_field(what, value, "a list"))
+        return []
+    found = [item for item in value if isinstance(item, dict)]
+    if len(found) < len(value):
+        odd = next(item for item in value if not isinstance(item, dict))
+        detail = f"{len(value) - len(found)} of {what} are no objects, the first is {shown_shortly(odd)}: left out"
+        tolerated.lose(RefusedError(ODD_FIELD, detail))
+    return found
 
 
-def text(value: Json) -> str:
+def text(value: Json, what: str, tolerated: Tolerated) -> str:
     """A text; numbers and booleans as JSON writes them; anything else is empty."""
     if isinstance(value, str):
         return value
-    return value_text(value) if isinstance(value, int | float) else ""
+    if isinstance(value, int | float):
+        return value_text(value)
+    if value is not None:
+        tolerated.lose(odd_field(what, value, "a text"))
+    return ""
 
 
 def value_text(value: Json) -> str:

@@ -6,21 +6,28 @@ An id should name one span, and often does not. What shares an id within a trace
    with reason `duplicate-span`. Nothing is lost.
 2. A client (or producer) and one or more servers (or consumers) are the two sides of one call (Zipkin's shared
    spans, and their copies in Jaeger). The server's parent is then the client with its own id, in place of the
-   parent that both report.
+   parents that both report; parents that only the server reports stay.
 3. Others are different spans by mistake. All stay, each with its own events, and each but the first gives a
    rejection `same-id`: whoever references the id may mean another than we take.
 
 A reference to an id with several spans means the one on the referring span's own process, if there is one: a server's
 children run where the server runs. Else it means the server side, which is the later one; else the first.
 
-Nothing here depends on the order in which spans come.
+Labels name spans in message ids: the span id, with the trace id and `/` before it where the trace is not the
+execution's name, and `#2`, `#3` behind it if several spans have the id. In ids that are not hexadecimal the
+characters that labels and message ids are made with (`/`, `#`, `>`, `%`) are written `%2F` and so on, so no two spans
+have one label, nor has an absent one the label of another.
+
+Nothing here depends on the order in which spans come. Who is meant is looked up in constant time, after one pass over
+the spans of each id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import quote
 
 from beforehand.formats.spans.records import LogRecord, Reference, ReferenceKind, Span, SpanKind
 
@@ -32,6 +39,7 @@ SAME_ID: Final = "same-id"
 _CALLERS: Final = frozenset({SpanKind.CLIENT, SpanKind.PRODUCER})
 _CALLEES: Final = frozenset({SpanKind.SERVER, SpanKind.CONSUMER})
 _UNKNOWN_SERVICE: Final = "unknown-service"
+_RESERVED: Final = str.maketrans({mark: quote(mark, safe="") for mark in "/#>%"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +61,56 @@ class Identified:
     processes: Sequence[str]  # Per span.
     by_id: dict[tuple[str, str], list[int]]  # (trace, span id) to positions, callers first.
     findings: list[Finding]
+    # (trace, span id) of several spans, and a process, or None for any, to the two that are meant first.
+    _preferred: dict[tuple[str, str], dict[str | None, list[int]]] = field(default_factory=dict)
+    _shared: dict[int, frozenset[Reference]] = field(default_factory=dict)  # Per caller, its parents and itself.
 
     def meant(self, reference: Reference | LogRecord, by: str, *, other_than: int = -1) -> int | None:
         """The span that is meant by a reference made on process `by`; None if it is absent."""
-        group = [at for at in self.by_id.get((reference.trace_id, reference.span_id), ()) if at != other_than]
+        key = (reference.trace_id, reference.span_id)
+        group = self.by_id.get(key, ())
         if len(group) < 2:
-            return group[0] if group else None
-        return min(group, key=lambda at: (self.processes[at] != by, self.spans[at].kind not in _CALLEES, at))
+            return next((at for at in group if at != other_than), None)
+        preferred = self._preferred.get(key)
+        if preferred is None:
+            preferred = self._preferred[key] = self._preferences(group)
+        here = (at for at in preferred.get(by, ()) if at != other_than)
+        anywhere = (at for at in preferred[None] if at != other_than)
+        found = next(here, None)
+        return next(anywhere) if found is None else found
 
     def caller(self, at: int) -> int | None:
         """The other side of a call, if this span is the called side and shares its id."""
         span = self.spans[at]
         if span.kind not in _CALLEES:
             return None
-        group = self.by_id[span.trace_id, span.span_id]
-        return next((other for other in group if self.spans[other].kind in _CALLERS), None)
+        first = self.by_id[span.trace_id, span.span_id][0]
+        return first if self.spans[first].kind in _CALLERS else None
 
     def references(self, at: int) -> list[Reference]:
         """The references of a span, each once, less those that its caller has in its place."""
         span = self.spans[at]
         references = dict.fromkeys(span.references)
-        if self.caller(at) is None:
+        caller = self.caller(at)
+        if caller is None:
             return list(references)
-        return [r for r in references if r.kind is not ReferenceKind.CHILD_OF or r.trace_id != span.trace_id]
+        shared = self._shared.get(caller)
+        if shared is None:
+            # Whoever names its own id as its parent means the caller, which is its parent already.
+            own = Reference(span.trace_id, span.span_id, ReferenceKind.CHILD_OF)
+            parents = (r for r in self.spans[caller].references if r.kind is ReferenceKind.CHILD_OF)
+            shared = self._shared[caller] = frozenset({own, *parents})
+        return [r for r in references if r not in shared]
+
+    def _preferences(self, group: Sequence[int]) -> dict[str | None, list[int]]:
+        """Called sides first. Two are enough: whoever refers may itself be one of them."""
+        found: dict[str | None, list[int]] = {None: []}
+        for at in sorted(group, key=lambda at: (self.spans[at].kind not in _CALLEES, at)):
+            for process in (self.processes[at], None):
+                first = found.setdefault(process, [])
+                if len(first) < 2:
+                    first.append(at)
+        return found
 
     def label(self, reference: Reference, execution: str) -> str:
         """The name of a span that is absent."""
@@ -92,7 +127,6 @@ def identify(spans: Iterable[Span], execution: str) -> Identified:
     kept: list[Span] = found.spans  # type: ignore[assignment]
     labels: list[str] = found.labels  # type: ignore[assignment]
     processes: list[str] = found.processes  # type: ignore[assignment]
-    taken = {_label(trace_id, span_id, execution) for trace_id, span_id in groups}
     for (trace_id, span_id), group in sorted(groups.items(), key=lambda item: item[0]):
         label = _label(trace_id, span_id, execution)
         members: list[int] = []
@@ -103,7 +137,7 @@ def identify(spans: Iterable[Span], execution: str) -> Identified:
                 continue
             members.append(len(kept))
             kept.append(span)
-            labels.append(label if len(members) == 1 else _unused(f"{label}#{len(members)}", taken))
+            labels.append(label if len(members) == 1 else f"{label}#{len(members)}")
             processes.append(process_of(span))
         found.by_id[trace_id, span_id] = members
         if len(members) > 1 and not _is_call([kept[at] for at in members]):
@@ -111,14 +145,6 @@ def identify(spans: Iterable[Span], execution: str) -> Identified:
                 detail = f"{len(members)} different spans have the id {label}: all stay, but references to it may err"
                 found.findings.append(Finding(SAME_ID, detail, (members[0], at)))
     return found
-
-
-def _unused(label: str, taken: set[str]) -> str:
-    """Ids that are not hexadecimal stay as they came, and one may look like what we make of another."""
-    while label in taken:
-        label += "#"
-    taken.add(label)
-    return label
 
 
 def process_of(record: Span | LogRecord) -> str:
@@ -129,7 +155,8 @@ def process_of(record: Span | LogRecord) -> str:
 
 
 def _label(trace_id: str, span_id: str, execution: str) -> str:
-    return span_id if trace_id == execution else f"{trace_id}/{span_id}"
+    span = span_id.translate(_RESERVED)
+    return span if trace_id == execution else f"{trace_id.translate(_RESERVED)}/{span}"
 
 
 def _content(span: Span) -> tuple[object, ...]:

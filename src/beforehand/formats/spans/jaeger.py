@@ -19,30 +19,33 @@ Notes:
     unknown-process    a span names a process that its trace does not have
     base64-ids         Jaeger's protobuf mapping was read
     adjusted-times     warnings say that Jaeger's skew adjuster moved times: these are not what the processes recorded
+    attribute-twice    a tag twice in one list: the last one counts, as in Jaeger
     key-twice          a key twice in one object
 
-Reasons of rejections: those of documents.py, and `not-a-span`.
+Reasons of rejections: those of documents.py (of a list in which some elements are traces or spans, `other-format` is
+told per element), and
+
+    not-a-span    one span of which no sense can be made; the others stay
+    api-error     the answer of Jaeger's API holds errors; what it holds besides is read
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
-from beforehand.events import Rejection, parse_time
-from beforehand.formats.json_text import Json, RefusedError, shown
+from beforehand.events import parse_time
+from beforehand.formats.json_text import Json, RefusedError, compact_json, shown
 from beforehand.formats.opening import Limits
 from beforehand.formats.spans.documents import (
     DOCUMENT_BYTES_MAX,
+    ODD_FIELD,
     SPAN_LIMITS,
-    Source,
     Tolerated,
-    file_name,
-    opened,
+    odd_field,
     other_format,
-    read_documents,
-    rejection,
 )
 from beforehand.formats.spans.fields import (
     NOT_A_SPAN,
@@ -50,11 +53,13 @@ from beforehand.formats.spans.fields import (
     add_microseconds,
     bytes_id,
     objects,
+    one_line,
     record,
     text,
     time_ns,
     value_text,
 )
+from beforehand.formats.spans.reading import Item, read_all, refuse
 from beforehand.formats.spans.records import (
     Parsed,
     Reference,
@@ -65,8 +70,11 @@ from beforehand.formats.spans.records import (
     canonical_id,
     hexadecimal_id,
 )
+from beforehand.formats.spans.sources import Source
 
-__all__ = ["read_jaeger"]
+__all__ = ["API_ERROR", "read_jaeger"]
+
+API_ERROR: Final = "api-error"
 
 _DETAILS: Final = {
     "embedded-spans": "references hold whole spans: ignored, for they stand elsewhere too",
@@ -84,101 +92,124 @@ def read_jaeger(
     limits: Limits = SPAN_LIMITS,
     document_bytes_max: int = DOCUMENT_BYTES_MAX,
 ) -> Iterator[Parsed]:
-    """The spans of a file or a binary stream, what was refused, and at the end the notes."""
-    tolerated = Tolerated(_DETAILS)
-    name = file_name(source, file)
-    with opened(source, limits=limits) as stream:
-        for document in read_documents(
-            stream, file=name, limits=limits, document_bytes_max=document_bytes_max, tolerated=tolerated
-        ):
-            if isinstance(document, Rejection):
-                yield document
-                continue
-            value, offset, line = document
-            try:
-                found = list(_spans(value))
-            except RefusedError as refused:
-                yield rejection(refused, name, limits, offset=offset, line=line, quoted=value)
-                continue
-            for item, processes in found:
-                try:
-                    yield _span(item, processes, tolerated)
-                except RefusedError as refused:
-                    yield rejection(refused, name, limits, offset=offset, line=line, quoted=item)
-    yield from tolerated.notes(name)
+    """The spans of files or a binary stream, what was refused, and after each file its notes.
+
+    `InputError` at once if a file is missing; later, if a document is too large.
+    """
+    return read_all(source, _items, _DETAILS, file=file, limits=limits, document_bytes_max=document_bytes_max)
 
 
-def _spans(value: Json) -> Iterator[tuple[Json, JsonObject]]:
-    """The span records of a document, each with the processes of its trace. Raises `RefusedError`."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _spans(item)
-        return
-    if isinstance(value, dict):
-        if isinstance(value.get("spans"), list):
-            processes = record(value.get("processes"))
-            for item in _items(value["spans"]):
-                yield item, processes
-            return
-        if "spanID" in value or ("spanId" in value and "operationName" in value):
-            yield value, {}
-            return
-        for key in ("data", "_source", "hits"):
+def _items(value: Json, tolerated: Tolerated) -> Iterator[Item]:
+    """The span records of a document, each with the processes of its trace."""
+    if not _is_known(value):
+        yield Item(value, partial(refuse, other_format(value, "jaeger")))
+    elif isinstance(value, list):
+        for element in value:
+            yield from _items(element, tolerated)
+    elif isinstance(value, dict):
+        tolerated.quoted = value
+        if _is_answer(value) and value.get("errors"):
+            yield Item(value, partial(refuse, _api_error(value["errors"])))
+        if _is_span(value):
+            yield Item(value, partial(_span, value, {}, tolerated))
+        elif "spans" in value:
+            yield from _of_trace(value, tolerated)
+        else:
+            key = next((key for key in _AROUND if key in value), "data")
             inner = value.get(key)
             if isinstance(inner, dict | list):
-                yield from _spans(inner)
-                return
-        if "data" in value:
-            return  # "data": null, an answer without traces.
-    raise other_format(value, "jaeger")
+                yield from _items(inner, tolerated)
+            elif inner is not None:  # "data": null is an answer without traces.
+                tolerated.lose(odd_field(key, inner, "a trace or a list"))
 
 
-def _items(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+_AROUND: Final = ("data", "_source", "hits")
+_ANSWER: Final = frozenset({"data", "errors", "total", "limit", "offset"})
 
 
-def _span(item: Json, processes: JsonObject, tolerated: Tolerated) -> Span:
+def _is_known(value: Json) -> bool:
+    """Whether a value, or an element of a list, looks like Jaeger's. An empty list does."""
+    if isinstance(value, list):
+        return not value or any(map(_is_known, value))
+    if not isinstance(value, dict):
+        return False
+    return "spans" in value or _is_span(value) or any(key in value for key in _AROUND) or _is_answer(value)
+
+
+def _is_span(value: JsonObject) -> bool:
+    return "spanID" in value or ("spanId" in value and "operationName" in value)
+
+
+def _is_answer(value: JsonObject) -> bool:
+    """Whether this is an answer of the API, perhaps one that holds nothing but errors."""
+    return "data" in value or ("errors" in value and value.keys() <= _ANSWER)
+
+
+def _api_error(errors: Json) -> RefusedError:
+    """What the API says went wrong, such as `[{"code": 404, "msg": "trace not found"}]`."""
+    first = errors[0] if isinstance(errors, list) else errors
+    said = first.get("msg") or first.get("message") if isinstance(first, dict) else first
+    said = said if isinstance(said, str) else compact_json(first)
+    more = f" (and {len(errors) - 1} more)" if isinstance(errors, list) and len(errors) > 1 else ""
+    return RefusedError(API_ERROR, f"the answer of Jaeger's API holds an error: {one_line(said)}{more}")
+
+
+def _of_trace(trace: JsonObject, tolerated: Tolerated) -> Iterator[Item]:
+    processes = record(trace.get("processes"), "processes", tolerated)
+    spans = trace["spans"]
+    if isinstance(spans, list):
+        for item in spans:
+            yield Item(item, partial(_span, item, processes, tolerated))
+    elif spans is not None:
+        tolerated.lose(odd_field("spans", spans, "a list"))
+    yield Item(trace, tuple)  # Nothing more: what was lost is told before the next trace.
+
+
+def _span(item: Json, processes: JsonObject, tolerated: Tolerated) -> tuple[Span]:
     if not isinstance(item, dict):
         raise RefusedError(NOT_A_SPAN, f"{shown(item)} is not an object")
-    trace_id = _id(_either(item, "traceID", "traceId"), tolerated)
-    span_id = _id(_either(item, "spanID", "spanId"), tolerated)
+    trace_id = _id(item, ("traceID", "traceId"), tolerated)
+    span_id = _id(item, ("spanID", "spanId"), tolerated)
     if not (trace_id and span_id):
         raise RefusedError(NOT_A_SPAN, "the span has no traceID or no spanID")
     start_ns = _start(item.get("startTime"))
-    tags = _tags(item)
+    tags = _tags(item, "tags", tolerated)
     process = _process(item, processes, tolerated)
     status = tags.get("otel.status_code", "").upper()
     failed = tags.get("error", "false").lower() not in ("false", "") or status == "ERROR"
-    if any("clock skew" in text(warning) for warning in _items(item.get("warnings"))):
-        tolerated.add("adjusted-times")
-    return Span(
+    warnings = item.get("warnings")
+    if isinstance(warnings, list):
+        if any("clock skew" in warning for warning in warnings if isinstance(warning, str)):
+            tolerated.add("adjusted-times")
+    elif warnings is not None:
+        tolerated.lose(odd_field("warnings", warnings, "a list"))
+    span = Span(
         trace_id=trace_id,
         span_id=span_id,
         references=_references(item, trace_id, tolerated),
         service=process.service,
         instance=process.instance,
         host=process.host,
-        name=text(item.get("operationName")),
+        name=text(item.get("operationName"), "operationName", tolerated),
         kind=_KINDS.get(tags.get("span.kind", "").lower(), SpanKind.UNSPECIFIED),
         start_ns=start_ns,
         end_ns=_end(start_ns, item.get("duration")),
         error=failed,
         message=tags.get("otel.status_description", "") if failed else "",
         attributes=tags,
-        events=tuple(_event(log) for log in objects(item.get("logs"))),
+        events=tuple(_event(log, tolerated) for log in objects(item.get("logs"), "logs", tolerated)),
         remote_parent=None,
     )
+    return (span,)
 
 
 _KINDS: Final = {kind.value: kind for kind in SpanKind}
 
 
-def _either(item: JsonObject, *keys: str) -> Json:
-    return next((item[key] for key in keys if key in item), None)
-
-
-def _id(value: Json, tolerated: Tolerated) -> str:
-    written = text(value)
+def _id(item: JsonObject, keys: tuple[str, str], tolerated: Tolerated) -> str:
+    """The id under one of two keys: Jaeger's own, or that of its protobuf mapping."""
+    key = keys[0] if keys[0] in item else keys[1]
+    written = text(item.get(key), key, tolerated)
     found = hexadecimal_id(written)
     if found is not None:
         return found
@@ -191,20 +222,35 @@ def _id(value: Json, tolerated: Tolerated) -> str:
 
 def _references(item: JsonObject, trace_id: str, tolerated: Tolerated) -> tuple[Reference, ...]:
     found = []
-    for reference in objects(item.get("references")):
+    for reference in objects(item.get("references"), "references", tolerated):
         if "span" in reference:
             tolerated.add("embedded-spans")
-        span_id = _id(_either(reference, "spanID", "spanId"), tolerated)
-        if span_id:
-            other = _id(_either(reference, "traceID", "traceId"), tolerated) or trace_id
-            follows = text(reference.get("refType")).upper() == "FOLLOWS_FROM"
-            kind = ReferenceKind.FOLLOWS_FROM if follows else ReferenceKind.CHILD_OF
-            found.append(Reference(other, span_id, kind))
-    parent = _id(_either(item, "parentSpanID", "parentSpanId"), tolerated)
+        span_id = _id(reference, ("spanID", "spanId"), tolerated)
+        if not span_id:
+            tolerated.lose(RefusedError(ODD_FIELD, "a reference has no spanID: left out"))
+            continue
+        other = _id(reference, ("traceID", "traceId"), tolerated) or trace_id
+        written = text(reference.get("refType"), "refType", tolerated).upper()
+        kind = _KINDS_OF_REFERENCE.get(written)
+        if kind is None:
+            kind = ReferenceKind.CHILD_OF
+            detail = f"refType is {shown(written)}, neither CHILD_OF nor FOLLOWS_FROM: taken for CHILD_OF"
+            tolerated.lose(RefusedError(ODD_FIELD, detail))
+        found.append(Reference(other, span_id, kind))
+    parent = _id(item, ("parentSpanID", "parentSpanId"), tolerated)
     if parent and not found:
         tolerated.add("parent-span-id")
         found.append(Reference(trace_id, parent, ReferenceKind.CHILD_OF))
     return tuple(found)
+
+
+_KINDS_OF_REFERENCE: Final = {
+    "": ReferenceKind.CHILD_OF,  # The default of the protobuf mapping, which may write numbers too.
+    "CHILD_OF": ReferenceKind.CHILD_OF,
+    "0": ReferenceKind.CHILD_OF,
+    "FOLLOWS_FROM": ReferenceKind.FOLLOWS_FROM,
+    "1": ReferenceKind.FOLLOWS_FROM,
+}
 
 
 class _Process(NamedTuple):
@@ -214,37 +260,45 @@ class _Process(NamedTuple):
 
 
 def _process(item: JsonObject, processes: JsonObject, tolerated: Tolerated) -> _Process:
-    given = processes.get(text(item.get("processID")))
-    found = record(given if isinstance(given, dict) else item.get("process"))
+    key = text(item.get("processID"), "processID", tolerated)
+    found = record(processes.get(key), f"process {shown(key)}", tolerated) or record(
+        item.get("process"), "process", tolerated
+    )
     if not found:
         tolerated.add("unknown-process")
-    tags = _tags(found)
+    tags = _tags(found, "tags of a process", tolerated)
     return _Process(
-        service=text(found.get("serviceName")),
+        service=text(found.get("serviceName"), "serviceName", tolerated),
         instance=tags.get("service.instance.id", "") or tags.get("client-uuid", ""),
         host=next((tags[key] for key in ("hostname", "host.name", "ip") if tags.get(key)), ""),
     )
 
 
-def _event(log: JsonObject) -> SpanEvent:
-    fields = _pairs(log.get("fields"))
+def _event(log: JsonObject, tolerated: Tolerated) -> SpanEvent:
+    fields = _pairs(log.get("fields"), "fields of a log", tolerated)
     name = fields.pop("event", "") or fields.get("message", "")
     when = log.get("timestamp")
     return SpanEvent(_start(when), name, fields)
 
 
-def _tags(item: JsonObject) -> dict[str, str]:
-    found = _pairs(item.get("tags"))
-    for key, value in record(item.get("tag")).items():  # Elasticsearch, with tags as fields: dots become @.
+def _tags(item: JsonObject, what: str, tolerated: Tolerated) -> dict[str, str]:
+    found = _pairs(item.get("tags"), what, tolerated)
+    # Elasticsearch, with tags as fields: dots become @.
+    for key, value in record(item.get("tag"), "tag", tolerated).items():
         found.setdefault(key.replace("@", "."), value_text(value))
     return found
 
 
-def _pairs(value: Json) -> dict[str, str]:
+def _pairs(value: Json, what: str, tolerated: Tolerated) -> dict[str, str]:
     """Tags as texts; of a key that stands twice the last one counts, as in Jaeger. Binary values stay in base64."""
     if isinstance(value, dict):  # The anonymizer and some exporters write a plain map.
         return {key: value_text(item) for key, item in value.items()}
-    return {text(pair.get("key")): value_text(_tag_value(pair)) for pair in objects(value)}
+    pairs = objects(value, what, tolerated)
+    key = f"a key of {what}"
+    found = {text(pair.get("key"), key, tolerated): value_text(_tag_value(pair)) for pair in pairs}
+    if len(found) < len(pairs):
+        tolerated.add("attribute-twice", len(pairs) - len(found))
+    return found
 
 
 def _tag_value(pair: JsonObject) -> Json:

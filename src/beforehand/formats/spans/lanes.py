@@ -6,8 +6,8 @@ process (service and instance, else host) are laid on lanes, each of which is a 
 
 1. Each span gives an event `start` and an event `end` (attribute `phase`), with its name, its attributes and its id
    (`span`); a failed span's end has `level` = error. An unfinished span gives no end. What happened inside it, its
-   own events and the log records that name it, stands between the two, whatever the times say. Times are as they
-   came.
+   own events and the log records that name it, stands between the two, whatever the times say; a log record from
+   another process than its span's names that process (`service`). Times are as they came.
 2. On a lane, spans are nested or one after the other, in time and in order; indexes are 1, 2, 3, ... A span joins
    its parent's lane if it ran inside it on the same process and nothing else is open there; else it takes the
    lowest lane of its process that is free. A child that starts before its parent, by skew, has its own lane.
@@ -65,12 +65,12 @@ class Laned:
     notes: list[Note]
 
 
-def executions(spans: Iterable[Span]) -> dict[str, str]:
+def executions(spans: Iterable[Span], logs: Iterable[LogRecord] = ()) -> dict[str, str]:
     """Trace id to the name of its execution: traces that reference each other are one, named by their smallest id.
 
-    A reference to a trace of which there is no span joins nothing.
+    A reference to a trace of which there is neither a span nor a log record joins nothing.
     """
-    leader: dict[str, str] = {}
+    leader = {log.trace_id: log.trace_id for log in logs}
     joins: set[tuple[str, str]] = set()
     for span in spans:
         leader.setdefault(span.trace_id, span.trace_id)
@@ -95,7 +95,9 @@ def spans_to_events(spans: Iterable[Span], logs: Iterable[LogRecord] = (), *, ex
     """The events of one execution, named by `execution` or else by its smallest trace id."""
     given, records = list(spans), list(logs)
     if execution is None:
-        execution = min((record.trace_id for record in given or records), default="")
+        # A log record without a trace says nothing about the name.
+        traces = [span.trace_id for span in given] + [log.trace_id for log in records if log.trace_id]
+        execution = min(traces, default="")
     identified = identify(given, execution)
     causes = causes_of(identified, execution)
     board = _Board(identified, causes, execution)
@@ -166,15 +168,17 @@ class _Board:
         for event in span.events:
             attributes = self._marked(event.attributes, span.trace_id, span.span_id, "event")
             found.append((begun, _Draft(event.time_ns, event.name, attributes)))
-        found += [(begun, self._log_draft(log)) for log in logs]
+        found += [(begun, self._log_draft(log, process_of(span))) for log in logs]
         found = [(begun if draft.time is None else draft.time, draft) for _, draft in found]
         self._notes["outside"] += sum(not begun <= time <= over for time, _ in found)
         found.sort(key=lambda pair: pair[0])
         found.reverse()
         return found
 
-    def _log_draft(self, log: LogRecord) -> _Draft:
+    def _log_draft(self, log: LogRecord, process: str) -> _Draft:
         attributes = self._marked(log.attributes, log.trace_id, log.span_id, "log")
+        if process_of(log) != process and (log.service or log.instance or log.host):
+            _put(attributes, "service", process_of(log))
         if log.level:
             _put(attributes, "level", log.level)
         return _Draft(log.time_ns, log.name, attributes)
@@ -200,7 +204,7 @@ class _Board:
         for process, logs in sorted(self._lone.items()):
             name = f"{process}#logs" if process in self._lanes else process
             lane = _Lane(self._unique(name) if process in self._lanes else name, 0)
-            lane.drafts = [self._log_draft(log) for log in logs]
+            lane.drafts = [self._log_draft(log, process) for log in logs]
             self._lanes.setdefault(process, []).append(lane)
             self._notes["lone-logs"] += len(logs)
 

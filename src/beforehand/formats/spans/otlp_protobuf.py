@@ -7,28 +7,35 @@ Three layouts are told apart by their first bytes:
 - framed by a varint of length before each message, as protobuf's `writeDelimitedTo` does.
 
 Traces and logs have the same outline (resource, scope, record) and no field that says which is which; a record's
-own fields do: a span begins with its trace id, a log record with its time. Plain files are read one resource at a
-time, framed ones one message at a time; neither may be larger than the limit.
+own fields do: a span has times, a kind or flags where nobody else has any, or at least its ids in front; a log record
+has nothing of a length in front, where a metric has its name. Metrics are passed over and counted. Plain files are
+read one resource at a time, framed ones one message at a time; neither may be larger than the limit, and of its
+records a few are decoded at once.
 
-Reasons of rejections: `not-protobuf` (one message, or all from here on where lengths make no sense), `unreadable`.
+Reasons of rejections: `unreadable`, and
+
+    not-protobuf    one record or one message that is not OTLP in protobuf; or all from here on, where lengths make no
+                    sense or there are only zeros
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from beforehand.errors import InputError
 from beforehand.events import Rejection
 from beforehand.formats.json_text import Json, RefusedError
 from beforehand.formats.native import UNREADABLE
-from beforehand.formats.opening import Limits, Readable
-from beforehand.formats.spans.documents import Document, rejection
+from beforehand.formats.opening import Limits
+from beforehand.formats.spans.documents import Document, Tolerated, rejection
 from beforehand.formats.spans.protobuf import (
+    FIXED32,
     FIXED64,
     LENGTH,
     VARINT,
     Field,
+    Raw,
     WireError,
     base64_field,
     boolean_field,
@@ -41,76 +48,49 @@ from beforehand.formats.spans.protobuf import (
     text_field,
     varint_field,
 )
+from beforehand.formats.spans.sources import Peeked
 
-__all__ = ["NOT_PROTOBUF", "Peeked", "is_binary", "read_messages"]
+__all__ = ["NOT_PROTOBUF", "is_binary", "read_messages"]
 
 NOT_PROTOBUF: Final = "not-protobuf"
 
-_HEAD_BYTES: Final = 512
 # JSON never holds these; a protobuf message of any use soon has a short length or a small tag among them.
 _BINARY: Final = frozenset(range(32)) - frozenset(b"\t\n\r")
+_ZEROS: Final = bytes(8)
+# Messages without content in a row: more are zeros that nobody wrote, and so are a few of them at the end.
+_EMPTY_MAX: Final = 1_000
+_EMPTY_AT_END_MAX: Final = 3
+_TOGETHER: Final = 100  # Records that are decoded at once.
 _TAG: Final = 0x0A  # Field 1, with a length: `resource_spans`, `resource_logs` and `resource` alike.
-
-
-class Peeked:
-    """A stream whose first bytes were looked at."""
-
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-        self.head = b""
-        self.given = 0  # Bytes that were read from here so far.
-        self._problem: InputError | None = None  # Raised again where reading arrives.
-        self._left = b""
-        try:
-            while len(self.head) < _HEAD_BYTES:
-                piece = stream.read(_HEAD_BYTES)
-                if not piece:
-                    break
-                self.head += piece
-        except InputError as error:
-            self._problem = error
-        self._left = self.head
-
-    def read(self, size: int, /) -> bytes:
-        if self._left:
-            piece, self._left = self._left[:size], self._left[size:]
-        elif self._problem is not None:
-            raise self._problem
-        else:
-            piece = self._stream.read(size)
-        self.given += len(piece)
-        return piece
-
-    def exactly(self, size: int) -> bytes:
-        """`size` bytes, or as many as there are. Grows as bytes come: a false length allocates nothing."""
-        pieces: list[bytes] = []
-        while size > 0:
-            piece = self.read(min(size, 1 << 18))
-            if not piece:
-                break
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
 
 
 def is_binary(head: bytes) -> bool:
     """Whether a file that begins so can not be JSON."""
-    return not _BINARY.isdisjoint(head[:_HEAD_BYTES])
+    # Zeros behind JSON were preallocated and never written: they do not make it binary.
+    return not _BINARY.isdisjoint(head.split(_ZEROS, 1)[0] or head)
 
 
 def read_messages(
-    stream: Peeked, *, file: str | None, limits: Limits, message_bytes_max: int
+    stream: Peeked, *, file: str | None, limits: Limits, message_bytes_max: int, tolerated: Tolerated
 ) -> Iterator[Document | Rejection]:
-    """OTLP envelopes, one per resource or per framed message."""
+    """OTLP envelopes, each with some records of one resource."""
+    depth = min(limits.depth_max, _DEPTH_MAX)
     end = 0  # Of the last whole message.
     try:
         for start, data in _messages(stream, message_bytes_max):
             end = stream.given
             try:
-                yield Document(_envelope(data, limits.depth_max), start, None)
+                groups = _groups(data, depth)
             except WireError as error:
                 refused = RefusedError(NOT_PROTOBUF, f"this message is not OTLP in protobuf: {error}")
                 yield rejection(refused, file, limits, offset=start)
+                continue
+            for found in _envelopes(groups, depth, tolerated):
+                if isinstance(found, WireError):
+                    refused = RefusedError(NOT_PROTOBUF, f"a record of this message is not OTLP: {found}")
+                    yield rejection(refused, file, limits, offset=start)
+                else:
+                    yield Document(found, start, None)
     except WireError as error:
         refused = RefusedError(NOT_PROTOBUF, f"from here on this is not OTLP in protobuf: {error}")
         yield rejection(refused, file, limits, offset=end)
@@ -121,9 +101,13 @@ def read_messages(
 def _messages(stream: Peeked, size_max: int) -> Iterator[tuple[int, bytes]]:
     """Messages with their offsets; of a plain file, one message per resource."""
     layout = _layout(stream.head, size_max)
+    empty, any_content = 0, False  # Messages in a row.
     while True:
         start = stream.given
         prefix = stream.exactly(4 if layout == "fixed" else 1)
+        at_end_max = _EMPTY_AT_END_MAX if any_content else 0
+        if empty > (_EMPTY_MAX if prefix else at_end_max):
+            raise WireError(f"{empty} messages or more are empty, as zeros that nobody wrote are")
         if not prefix:
             return
         if layout == "fixed":
@@ -136,6 +120,10 @@ def _messages(stream: Peeked, size_max: int) -> Iterator[tuple[int, bytes]]:
             length = _stream_varint(stream, stream.exactly(1))
         else:
             raise WireError(f"tag {prefix[0]} stands where a resource should begin")
+        if not length:
+            empty += 1
+            continue
+        empty, any_content = 0, True
         if length > size_max:
             raise WireError(f"a message of {length} bytes is announced, the limit is {size_max}")
         data = stream.exactly(length)
@@ -147,8 +135,9 @@ def _messages(stream: Peeked, size_max: int) -> Iterator[tuple[int, bytes]]:
 def _layout(head: bytes, size_max: int) -> str:
     if head[:1] == bytes([_TAG]):
         return "plain"  # Or a varint of 10, but no message with a span in it is so short.
+    # Where the first message is empty, the first four bytes are zeros.
     fixed = head[4:5] == bytes([_TAG]) and int.from_bytes(head[:4], "big") <= size_max
-    return "fixed" if fixed else "varint"
+    return "fixed" if fixed or head[:4] == bytes(4) else "varint"
 
 
 def _stream_varint(stream: Peeked, first: bytes) -> int:
@@ -173,11 +162,16 @@ def _varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def _envelope(data: bytes, depth_max: int) -> dict[str, Json]:
-    """One TracesData or LogsData message."""
-    depth = min(depth_max, _DEPTH_MAX)
-    spans: list[Json] = []
-    logs: list[Json] = []
+class _Group(NamedTuple):
+    """The records of one resource."""
+
+    resource: Json
+    scopes: list[memoryview]
+
+
+def _groups(data: bytes, depth: int) -> list[_Group]:
+    """The resources of one TracesData or LogsData message, whose outline is sound. Raises `WireError`."""
+    groups: list[_Group] = []
     for number, wire, raw in fields(memoryview(data)):
         if number != 1 or not isinstance(raw, memoryview):
             raise WireError(f"field {number} (wire type {wire}) stands where only resources should")
@@ -187,33 +181,66 @@ def _envelope(data: bytes, depth_max: int) -> dict[str, Json]:
             if part == 1 and isinstance(inside, memoryview):
                 resource = message(inside, _RESOURCE, depth_max=depth)
             elif part in (2, 1000) and isinstance(inside, memoryview):  # 1000: scopes before 2022.
+                for _ in fields(inside):
+                    pass  # Looks for a field that is cut off.
                 scopes.append(inside)
-        for records in (_records(scope, depth) for scope in scopes):
-            spans.append({"resource": resource, "scopeSpans": [{"spans": records[0]}]})
-            logs.append({"resource": resource, "scopeLogs": [{"logRecords": records[1]}]})
-    return {"resourceSpans": spans, "resourceLogs": logs}
+        groups.append(_Group(resource, scopes))
+    return groups
 
 
-def _records(scope: memoryview, depth: int) -> tuple[list[Json], list[Json]]:
-    """The spans and the log records of a scope. What is neither, such as a metric, is passed over, as in JSON."""
-    spans: list[Json] = []
-    logs: list[Json] = []
-    for number, wire, raw in fields(scope):
-        if number != 2 or wire != LENGTH or not isinstance(raw, memoryview):
-            continue
-        outline = {(part, part_wire): inside for part, part_wire, inside in fields(raw)}
-        trace_id = outline.get((1, LENGTH))
-        if isinstance(trace_id, memoryview) and len(trace_id) in (0, 16):
-            spans.append(message(raw, _SPAN, depth_max=depth))
-        elif not _OF_LOGS.isdisjoint(outline):
-            logs.append(message(raw, _LOG, depth_max=depth))
-        elif (7, FIXED64) in outline:
-            spans.append(message(raw, _SPAN, depth_max=depth))
-    return spans, logs
+def _envelopes(groups: list[_Group], depth: int, tolerated: Tolerated) -> Iterator[dict[str, Json] | WireError]:
+    """The records of some resources, a few at a time, and what is wrong with one."""
+    for resource, scopes in groups:
+        for scope in scopes:
+            spans: list[Json] = []
+            logs: list[Json] = []
+            for number, wire, raw in fields(scope):
+                if number != 2 or wire != LENGTH or not isinstance(raw, memoryview):
+                    continue
+                try:
+                    signal = _signal({(part, kind): inside for part, kind, inside in fields(raw)})
+                    if signal == "span":
+                        spans.append(message(raw, _SPAN, depth_max=depth))
+                    elif signal == "log":
+                        logs.append(message(raw, _LOG, depth_max=depth))
+                    else:
+                        tolerated.add("other-signals")
+                except WireError as error:
+                    yield error
+                if len(spans) + len(logs) >= _TOGETHER:
+                    yield _envelope(resource, spans, logs)
+                    spans, logs = [], []
+            if spans or logs:
+                yield _envelope(resource, spans, logs)
+
+
+def _envelope(resource: Json, spans: list[Json], logs: list[Json]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    if spans:
+        found["resourceSpans"] = [{"resource": resource, "scopeSpans": [{"spans": spans}]}]
+    if logs:
+        found["resourceLogs"] = [{"resource": resource, "scopeLogs": [{"logRecords": logs}]}]
+    return found
+
+
+def _signal(outline: dict[tuple[int, int], Raw]) -> str | None:
+    """Whether a record is a span or a log record, by its fields; None if it is neither, such as a metric."""
+    if not _OF_SPANS.isdisjoint(outline):
+        return "span"
+    first, second = outline.get((1, LENGTH)), outline.get((2, LENGTH))
+    if not isinstance(first, memoryview):
+        return "log" if outline else None  # It may have as little as a body.
+    # A metric has its name and description where a span has its ids, and may have them as long.
+    is_name = all(32 <= byte < 127 for byte in first)
+    sizes = (len(first), len(second) if isinstance(second, memoryview) else 0)
+    return "span" if sizes == (16, 8) and not is_name else None
 
 
 _DEPTH_MAX: Final = 100  # What protobuf's own decoders allow.
-_OF_LOGS: Final = frozenset({(1, FIXED64), (2, VARINT), (11, FIXED64)})  # Times and the severity.
+# A span's kind, times, counts and flags: log records have these elsewhere, and fields of metrics all have a length.
+_OF_SPANS: Final = frozenset(
+    {(6, VARINT), (7, FIXED64), (8, FIXED64), (10, VARINT), (12, VARINT), (14, VARINT), (16, FIXED32)}
+)
 
 # The tables: opentelemetry-proto, common.proto, resource.proto, trace.proto, logs.proto; only what is needed.
 _ANY_VALUE: Final[dict[int, Field]] = {}

@@ -110,7 +110,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that was tolerated, and how often. Nothing was lost by it; a `Rejection` says what was."""
+    """Something that was tolerated or passed over on purpose, and how often; a `Rejection` says what was refused."""
 
     reason: str  # One of a few fixed words, such as "base64-ids"; each reader lists its own.
     detail: str

@@ -10,35 +10,43 @@ their order.
 
 Version 1: one span may hold both halves. Its annotations `cs`, `cr` (client send, receive) and `sr`, `ss` (server
 receive, send), `ms` and `mr` (message send, receive), each with an endpoint, are exactly send and receive events:
-each side present becomes a span of its own from its first annotation to its last. Other annotations and the binary
-annotations go to the side that has their endpoint's service; `sa` and `ca` (addresses) are left out.
+each side present becomes a span of its own from its first annotation to its last. A second `sr` from another place is
+a side of its own; from the same place it is an event of the side, and if it is equal in time it is noted and left
+out. Every other annotation and binary annotation goes to one side: the one whose endpoint is nearest to its own (the
+same service counts more than the same address, and an endpoint may lack either), else the first, and then an event
+names its own service (`service`); between sides of one service, to the one during which it happened. `sa`, `ca` and
+`ma` (addresses) are left out.
 
 1. Times and durations are microseconds. The process is `serviceName` and, to tell instances apart, the IP address;
    ports differ between the client and the server side of one process, so they are not used.
 2. The tag `error`, whatever its value but "false", marks a failure; its value is the message.
 3. A span without a duration was never finished, as far as the source knows.
 
-Reasons of rejections: those of documents.py, and `not-a-span`. Notes: `key-twice`.
+Notes: `key-twice`, `attribute-twice`, and
+
+    mark-twice    an annotation of version 1 such as `sr` twice, with one time and one place: it counts once
+
+Reasons of rejections: those of documents.py (of a list in which some elements are spans, `other-format` is told per
+element), and
+
+    not-a-span    one span of which no sense can be made; the others stay
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
-from beforehand.events import Rejection
 from beforehand.formats.json_text import Json, RefusedError, shown
 from beforehand.formats.opening import Limits
 from beforehand.formats.spans.documents import (
     DOCUMENT_BYTES_MAX,
     SPAN_LIMITS,
-    Source,
     Tolerated,
-    file_name,
-    opened,
+    odd_field,
     other_format,
-    read_documents,
-    rejection,
 )
 from beforehand.formats.spans.fields import (
     NOT_A_SPAN,
@@ -50,9 +58,13 @@ from beforehand.formats.spans.fields import (
     time_ns,
     value_text,
 )
+from beforehand.formats.spans.reading import Item, read_all, refuse
 from beforehand.formats.spans.records import Parsed, Reference, ReferenceKind, Span, SpanEvent, SpanKind, canonical_id
+from beforehand.formats.spans.sources import Source
 
 __all__ = ["read_zipkin"]
+
+_DETAILS: Final = {"mark-twice": "an annotation such as sr stands twice, with one time and one place: it counts once"}
 
 
 def read_zipkin(
@@ -62,50 +74,45 @@ def read_zipkin(
     limits: Limits = SPAN_LIMITS,
     document_bytes_max: int = DOCUMENT_BYTES_MAX,
 ) -> Iterator[Parsed]:
-    """The spans of a file or a binary stream, what was refused, and at the end the notes."""
-    tolerated = Tolerated({})
-    name = file_name(source, file)
-    with opened(source, limits=limits) as stream:
-        for document in read_documents(
-            stream, file=name, limits=limits, document_bytes_max=document_bytes_max, tolerated=tolerated
-        ):
-            if isinstance(document, Rejection):
-                yield document
-                continue
-            value, offset, line = document
-            for item in _items(value):
-                try:
-                    yield from _spans(item)
-                except RefusedError as refused:
-                    yield rejection(refused, name, limits, offset=offset, line=line, quoted=item)
-    yield from tolerated.notes(name)
+    """The spans of files or a binary stream, what was refused, and after each file its notes.
+
+    `InputError` at once if a file is missing; later, if a document is too large.
+    """
+    return read_all(source, _items, _DETAILS, file=file, limits=limits, document_bytes_max=document_bytes_max)
 
 
-def _items(value: Json) -> Iterator[Json]:
-    """The span records of a document; what is not one is given too, and refused by `_spans`."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _items(item)
-    elif isinstance(value, dict) and isinstance(value.get("data"), list) and "id" not in value:
-        yield from _items(value["data"])
+def _items(value: Json, tolerated: Tolerated) -> Iterator[Item]:
+    """The span records of a document."""
+    if not _is_known(value):
+        yield Item(value, partial(refuse, other_format(value, "zipkin")))
+    elif isinstance(value, list):
+        for element in value:
+            yield from _items(element, tolerated)
+    elif isinstance(value, dict) and "data" in value and "id" not in value:
+        yield from _items(value["data"], tolerated)
     else:
-        yield value
+        yield Item(value, partial(_spans, value, tolerated))
 
 
-def _spans(item: Json) -> list[Span]:
-    """The spans of one record: one, or the two halves that a record of version 1 holds. Raises `RefusedError`."""
+def _is_known(value: Json) -> bool:
+    """Whether a value, or an element of a list, looks like Zipkin's. An empty list does."""
+    if isinstance(value, list):
+        return not value or any(map(_is_known, value))
+    if not isinstance(value, dict):
+        return False
+    return ("id" in value and "traceId" in value) or isinstance(value.get("data"), list)
+
+
+def _spans(item: Json, tolerated: Tolerated) -> list[Span]:
+    """The spans of one record: one, or the sides that a record of version 1 holds. Raises `RefusedError`."""
     if not isinstance(item, dict):
         raise RefusedError(NOT_A_SPAN, f"{shown(item)} is not an object")
-    if not ("id" in item and "traceId" in item):
-        raise other_format(item, "zipkin")
-    ids = _Ids(
-        canonical_id(text(item.get("traceId"))),
-        canonical_id(text(item.get("id"))),
-        canonical_id(text(item.get("parentId"))),
-    )
+    ids = _Ids(*(canonical_id(text(item.get(key), key, tolerated)) for key in ("traceId", "id", "parentId")))
     if not (ids.trace_id and ids.span_id):
         raise RefusedError(NOT_A_SPAN, "the span has no traceId or no id")
-    return _version_1(item, ids) if _is_version_1(item) else [_version_2(item, ids)]
+    if _is_version_1(item):
+        return _version_1(item, ids, tolerated)
+    return [_version_2(item, ids, tolerated)]
 
 
 class _Ids(NamedTuple):
@@ -123,19 +130,19 @@ class _Endpoint(NamedTuple):
     host: str
 
 
-def _endpoint(value: Json) -> _Endpoint:
-    found = record(value)
-    return _Endpoint(text(found.get("serviceName")), text(found.get("ipv4")) or text(found.get("ipv6")))
+def _endpoint(value: Json, what: str, tolerated: Tolerated) -> _Endpoint:
+    found = record(value, what, tolerated)
+    hosts = [text(found.get(key), f"{key} of an endpoint", tolerated) for key in ("ipv4", "ipv6")]
+    return _Endpoint(text(found.get("serviceName"), "serviceName", tolerated), hosts[0] or hosts[1])
 
 
-def _version_2(item: JsonObject, ids: _Ids) -> Span:
-    tags = {key: value_text(value) for key, value in record(item.get("tags")).items()}
-    local = _endpoint(item.get("localEndpoint"))
-    remote = _endpoint(item.get("remoteEndpoint"))
+def _version_2(item: JsonObject, ids: _Ids, tolerated: Tolerated) -> Span:
+    tags = {key: value_text(value) for key, value in record(item.get("tags"), "tags", tolerated).items()}
+    local = _endpoint(item.get("localEndpoint"), "localEndpoint", tolerated)
+    remote = _endpoint(item.get("remoteEndpoint"), "remoteEndpoint", tolerated)
     if remote.service:
         tags.setdefault("peer.service", remote.service)
     start_ns = time_ns(item.get("timestamp"), "timestamp", unit_ns=1_000)
-    kind = _KINDS.get(text(item.get("kind")).upper(), SpanKind.UNSPECIFIED)
     error, message = _failure(tags)
     return Span(
         trace_id=ids.trace_id,
@@ -143,23 +150,29 @@ def _version_2(item: JsonObject, ids: _Ids) -> Span:
         references=ids.references,
         service=local.service,
         host=local.host,
-        name=text(item.get("name")),
-        # Only servers share an id that their client gave them.
-        kind=SpanKind.SERVER if not kind and item.get("shared") is True else kind,
+        name=text(item.get("name"), "name", tolerated),
+        kind=_kind(item, tolerated),
         start_ns=start_ns,
         end_ns=add_microseconds(start_ns, item.get("duration")),
         error=error,
         message=message,
         attributes=tags,
         events=tuple(
-            SpanEvent(
-                time_ns(annotation.get("timestamp"), "timestamp of an annotation", unit_ns=1_000),
-                text(annotation.get("value")),
-                {},
+            SpanEvent(mark.time_ns, mark.value, {})
+            for mark in (
+                _mark(given, tolerated) for given in objects(item.get("annotations"), "annotations", tolerated)
             )
-            for annotation in objects(item.get("annotations"))
         ),
     )
+
+
+def _kind(item: JsonObject, tolerated: Tolerated) -> SpanKind:
+    written = text(item.get("kind"), "kind", tolerated)
+    kind = _KINDS.get(written.upper(), SpanKind.UNSPECIFIED)
+    if written and not kind:
+        tolerated.lose(odd_field("kind", written, "one of CLIENT, SERVER, PRODUCER, CONSUMER"))
+    # Only servers share an id that their client gave them.
+    return SpanKind.SERVER if not kind and item.get("shared") is True else kind
 
 
 _KINDS: Final = {kind.name: kind for kind in SpanKind if kind}
@@ -173,90 +186,169 @@ def _failure(tags: dict[str, str]) -> tuple[bool, str]:
 def _is_version_1(item: JsonObject) -> bool:
     if "localEndpoint" in item or "kind" in item:
         return False
-    return "binaryAnnotations" in item or any("endpoint" in mark for mark in objects(item.get("annotations")))
+    marks = item.get("annotations")
+    with_endpoint = isinstance(marks, list) and any(isinstance(mark, dict) and "endpoint" in mark for mark in marks)
+    return "binaryAnnotations" in item or with_endpoint
 
 
 class _Mark(NamedTuple):
-    """An annotation of version 1."""
+    """An annotation."""
 
     time_ns: int | None
     value: str
     endpoint: _Endpoint
 
 
-# Per side: its kind, the annotation it begins with, the one it ends with.
-_SIDES: Final = (
-    (SpanKind.CLIENT, "cs", "cr"),
-    (SpanKind.SERVER, "sr", "ss"),
-    (SpanKind.PRODUCER, "ms", "ms"),
-    (SpanKind.CONSUMER, "mr", "mr"),
-)
-_CORE: Final = frozenset(value for _, *ends in _SIDES for value in ends)
+def _mark(given: JsonObject, tolerated: Tolerated) -> _Mark:
+    return _Mark(
+        time_ns(given.get("timestamp"), "timestamp of an annotation", unit_ns=1_000),
+        text(given.get("value"), "value of an annotation", tolerated),
+        _endpoint(given.get("endpoint"), "endpoint of an annotation", tolerated),
+    )
+
+
+# What begins a side of a call, what ends it, and its kind; a message is sent, and received, in an instant.
+_BEGINS: Final = {
+    "cs": SpanKind.CLIENT,
+    "sr": SpanKind.SERVER,
+    "ms": SpanKind.PRODUCER,
+    "mr": SpanKind.CONSUMER,
+}
+_ENDS: Final = {"cr": SpanKind.CLIENT, "ss": SpanKind.SERVER}
+_ORDER: Final = tuple(_BEGINS.values())
+_SIDES_MAX: Final = 100  # Each annotation is compared with each side.
 _ADDRESSES: Final = frozenset({"sa", "ca", "ma"})
 
 
-def _version_1(item: JsonObject, ids: _Ids) -> list[Span]:
-    marks = [
-        _Mark(
-            time_ns(mark.get("timestamp"), "timestamp of an annotation", unit_ns=1_000),
-            text(mark.get("value")),
-            _endpoint(mark.get("endpoint")),
-        )
-        for mark in objects(item.get("annotations"))
+@dataclass(slots=True, eq=False)
+class _Side:
+    """One side of a span of version 1, as it is put together."""
+
+    kind: SpanKind
+    endpoint: _Endpoint
+    first: _Mark | None = None
+    last: _Mark | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+    marks: list[_Mark] = field(default_factory=list)  # What else happened.
+
+    def nearness(self, endpoint: _Endpoint) -> int:
+        """From 4, the same place, down to 1, another address of the service, and 0, another place."""
+        service, host = self.endpoint
+        if not (service and endpoint.service):
+            return 2 if host and host == endpoint.host else 0
+        if service != endpoint.service:
+            return 0
+        return 4 if host == endpoint.host else 1 if host and endpoint.host else 3
+
+    def lasts(self, time: int | None) -> bool:
+        """Whether something happened during this side, as far as its marks tell."""
+        if time is None or self.first is None or self.first.time_ns is None:
+            return False
+        ended = None if self.last is None else self.last.time_ns
+        return self.first.time_ns <= time and (ended is None or time <= ended)
+
+
+def _version_1(item: JsonObject, ids: _Ids, tolerated: Tolerated) -> list[Span]:
+    marks = [_mark(given, tolerated) for given in objects(item.get("annotations"), "annotations", tolerated)]
+    pairs = [
+        (text(given.get("key"), "key of a binary annotation", tolerated), given.get("value"), endpoint)
+        for given in objects(item.get("binaryAnnotations"), "binaryAnnotations", tolerated)
+        for endpoint in (_endpoint(given.get("endpoint"), "endpoint of a binary annotation", tolerated),)
     ]
-    pairs = [(mark, _endpoint(mark.get("endpoint"))) for mark in objects(item.get("binaryAnnotations"))]
+    sides = _sides(marks, tolerated)
+    alone = len(sides) <= 1
+    if not sides:
+        local = [endpoint for key, _, endpoint in pairs if key == "lc"]  # So a local span tells its place.
+        everywhere = [*local, *(mark.endpoint for mark in marks), *(endpoint for _, _, endpoint in pairs)]
+        where = next((endpoint for endpoint in everywhere if endpoint.service), _Endpoint("", ""))
+        sides = [_Side(SpanKind.UNSPECIFIED, where)]
+    for mark in marks:
+        if mark.value not in _BEGINS and mark.value not in _ENDS:
+            _side_of(mark.endpoint, mark.time_ns, sides).marks.append(mark)
+    for key, value, endpoint in pairs:
+        if key not in _ADDRESSES:
+            tags = _side_of(endpoint, None, sides).tags
+            if key in tags:
+                tolerated.add("attribute-twice")
+            tags[key] = value_text(value)
     start_ns = time_ns(item.get("timestamp"), "timestamp", unit_ns=1_000)
     end_ns = add_microseconds(start_ns, item.get("duration"))
-    named = {mark.value: mark for mark in reversed(marks) if mark.value in _CORE}
-    sides = [side for side in _SIDES if side[1] in named or side[2] in named]
+    name = text(item.get("name"), "name", tolerated)
     found: list[Span] = []
-    for kind, begin, end in sides or [(SpanKind.UNSPECIFIED, "", "")]:
-        first, last = named.get(begin), named.get(end)
-        known = first or last
-        where = known.endpoint if known is not None else _somewhere(marks, pairs)
-        alone = len(sides) <= 1
-        # The span's own times are those of its first side, and the only ones of a span without core annotations.
-        begun = first.time_ns if first is not None else (start_ns if alone else None)
-        ended = last.time_ns if last is not None and begin != end else (end_ns if alone else None)
-        home = alone or not found  # What belongs to no side's endpoint goes to the first one.
-        tags = {
-            text(mark.get("key")): value_text(mark.get("value"))
-            for mark, endpoint in pairs
-            if text(mark.get("key")) not in _ADDRESSES and (endpoint == where or (home and not _of(endpoint, named)))
-        }
-        error, message = _failure(tags)
+    for side in sides:
+        # The span's own times are those of its first side, and the only ones of a span without such annotations.
+        begun = side.first.time_ns if side.first is not None else (start_ns if alone else None)
+        ended = side.last.time_ns if side.last is not None else (end_ns if alone else None)
+        error, message = _failure(side.tags)
         found.append(
             Span(
                 trace_id=ids.trace_id,
                 span_id=ids.span_id,
                 references=ids.references,
-                service=where.service,
-                host=where.host,
-                name=text(item.get("name")),
-                kind=kind,
+                service=side.endpoint.service,
+                host=side.endpoint.host,
+                name=name,
+                kind=side.kind,
                 start_ns=begun,
                 end_ns=ended,
                 error=error,
                 message=message,
-                attributes=tags,
+                attributes=side.tags,
                 events=tuple(
-                    SpanEvent(mark.time_ns, mark.value, {})
-                    for mark in marks
-                    if mark.value not in _CORE
-                    and (mark.endpoint == where or (home and not _of(mark.endpoint, named)))
+                    SpanEvent(mark.time_ns, mark.value, _elsewhere(mark.endpoint, side)) for mark in side.marks
                 ),
             )
         )
     return found
 
 
-def _of(endpoint: _Endpoint, named: dict[str, _Mark]) -> bool:
-    """Whether a side of the span has this endpoint."""
-    return any(mark.endpoint == endpoint for mark in named.values())
+def _elsewhere(endpoint: _Endpoint, side: _Side) -> dict[str, str]:
+    """The service of an annotation that is no side's, lest it be lost."""
+    return {"service": endpoint.service} if endpoint.service and not side.nearness(endpoint) else {}
 
 
-def _somewhere(marks: list[_Mark], pairs: list[tuple[JsonObject, _Endpoint]]) -> _Endpoint:
-    """The endpoint of a local span of version 1, whose only trace is in what it annotates (`lc` by custom)."""
-    local = [endpoint for mark, endpoint in pairs if mark.get("key") == "lc"]
-    everywhere = [*local, *(mark.endpoint for mark in marks), *(endpoint for _, endpoint in pairs)]
-    return next((endpoint for endpoint in everywhere if endpoint.service), _Endpoint("", ""))
+def _sides(marks: list[_Mark], tolerated: Tolerated) -> list[_Side]:
+    """The sides that the annotations tell of, clients first, without their other annotations."""
+    sides: list[_Side] = []
+    for mark in marks:
+        begins = mark.value in _BEGINS
+        kind = _BEGINS.get(mark.value) or _ENDS.get(mark.value)
+        if kind is None:
+            continue
+        # Whoever does not say where it was is taken to be where the others were.
+        nowhere = mark.endpoint == _Endpoint("", "")
+        near = [side for side in sides if side.kind is kind and (nowhere or side.nearness(mark.endpoint))]
+        near.sort(key=lambda side: -side.nearness(mark.endpoint))
+        here = [side for side in near if nowhere or side.nearness(mark.endpoint) > 1]
+        if any(end is not None and end[:2] == mark[:2] for side in here for end in (side.first, side.last)):
+            tolerated.add("mark-twice")
+            continue
+        free = next((side for side in near if (side.first if begins else side.last) is None), None)
+        if here and free not in here:
+            here[0].marks.append(mark)
+            continue
+        if free is None:
+            if len(sides) == _SIDES_MAX:
+                raise RefusedError(
+                    NOT_A_SPAN, f"the span has more than {_SIDES_MAX} sides, each at a place of its own"
+                )
+            free = _Side(kind, mark.endpoint)
+            sides.append(free)
+        if begins:
+            free.first = mark
+        else:
+            free.last = mark
+        free.endpoint = _Endpoint(
+            free.endpoint.service or mark.endpoint.service, free.endpoint.host or mark.endpoint.host
+        )
+    return sorted(sides, key=lambda side: _ORDER.index(side.kind))
+
+
+def _side_of(endpoint: _Endpoint, time: int | None, sides: list[_Side]) -> _Side:
+    """The side that something belongs to: exactly one."""
+    nearest = max(side.nearness(endpoint) for side in sides)
+    if not nearest:
+        return sides[0]
+    near = [side for side in sides if side.nearness(endpoint) == nearest]
+    # What a service that calls itself does meanwhile, it does in the inner side.
+    return next((side for side in reversed(near) if side.lasts(time)), near[0])

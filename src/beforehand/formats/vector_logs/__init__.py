@@ -2,15 +2,21 @@
 
 from beforehand.formats.vector_logs.govector import read_govector
 from beforehand.formats.vector_logs.inference import infer_messages
-from beforehand.formats.vector_logs.layouts import LayoutChoice, choose_layout, guess_format
-from beforehand.formats.vector_logs.shiviz import read_shiviz
+from beforehand.formats.vector_logs.layouts import LayoutChoice, TwoLines, choose_layout, guess_format
+from beforehand.formats.vector_logs.shiviz import TimeUnit, read_shiviz
 from beforehand.formats.vector_logs.tracing import read_tracing
-from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, TextLimits
+from beforehand.formats.vector_logs.vector_log import Execution, Found
+from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, Source, TextLimits
 
 __all__ = [
     "TEXT_LIMITS_DEFAULT",
+    "Execution",
+    "Found",
     "LayoutChoice",
+    "Source",
     "TextLimits",
+    "TimeUnit",
+    "TwoLines",
     "choose_layout",
     "guess_format",
     "infer_messages",

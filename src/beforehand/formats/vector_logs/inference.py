@@ -7,7 +7,8 @@ event must have received a message, by whatever way it came. So, for right clock
 1. e happened before f by the inferred messages exactly if f's clock says so: f.clock[e.process] ≥ e.index, e ≠ f.
    That holds for any part of a log too: where the event that a clock names is missing, the nearest earlier one of
    its process that is there takes its place beside it.
-2. One message per sending event: `~process:index`. The sender sends it once, each process receives it at most once.
+2. One message per sending event: `~process:index`. The sender sends it once, each process receives it at most once,
+   even if an event has it already: what was inferred once may be inferred again, and stays as it is.
    Ids depend on the set of events alone, not on their order.
 3. Messages that the source did name are kept and count as known: nothing is inferred that they imply.
 4. Of several events with one id only the first, which is the one that later stages keep, takes part.
@@ -81,19 +82,23 @@ class _Inference:
     def results(self, file: str | None) -> Iterator[Event | Rejection]:
         for process, indexes in self._indexes.items():
             known: dict[str, int] = {}  # The greatest entries so far: a clock that goes back learns nothing twice.
+            named: set[str] = set()  # Messages that were received so far and look inferred.
             for index in indexes:
-                self._receive(self._places[process, index], known)
+                place = self._places[process, index]
+                named.update(message for message in place.event.receives if message.startswith(INFERRED))
+                self._receive(place, known, named)
         for event in self._events:
             place = self._places[event.process, event.index]
             if place.event is event and (place.sends or place.receives):
-                sends = (*event.sends, _message(event.process, event.index)) if place.sends else event.sends
+                own = _message(event.process, event.index)
+                sends = (*event.sends, own) if place.sends and own not in event.sends else event.sends
                 yield replace(event, sends=sends, receives=(*event.receives, *place.receives))
             else:
                 yield event
         for process in sorted(self._missing):
             yield _unsent(process, self._missing[process], file)
 
-    def _receive(self, place: _Place, known: dict[str, int]) -> None:
+    def _receive(self, place: _Place, known: dict[str, int], named: set[str]) -> None:
         """Find what the event received; then it is known to its process."""
         event = place.event
         grown = [
@@ -112,11 +117,12 @@ class _Inference:
                 self._note_missing(process, count, event.id)
             if source is not None and source.event.index > known.get(process, 0):
                 candidates.append(source)
-        named = [self._sender[message] for message in event.receives if message in self._sender]
-        for source in _not_implied(candidates, named):
+        senders = [self._sender[message] for message in event.receives if message in self._sender]
+        for source in _not_implied(candidates, senders):
             source.sends = True
             received.append((source.event.process, source.event.index))
-        place.receives = tuple(_message(process, index) for process, index in sorted(received))
+        messages = (_message(process, index) for process, index in sorted(received))
+        place.receives = tuple(message for message in messages if message not in named)
         known.update(grown)
 
     def _nearest(self, process: str, index: int) -> _Place | None:

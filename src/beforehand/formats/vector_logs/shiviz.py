@@ -4,6 +4,9 @@ A file may begin with two lines that say how to read it: the regex, with groups 
 delimiter of executions, whose group `trace` is the label of what follows. Either may be blank. What the caller gives
 overrides both. Without any, the layout is chosen between the two usual ones (layouts.py).
 
+A second line that belongs to a record is one of the log, whatever it would match. One that does not, and that could
+be either, is taken for the delimiter and told as `layout-unclear`.
+
 Differences to ShiViz, all towards losing nothing: text that does not match is told; own entries may have gaps;
 clocks may name absent processes; executions with equal labels are told apart; a regex in a file is not wrapped in ^
 and $, so that blanks at the end of lines do no harm; a second line that delimits nothing is read as text of the log.
@@ -14,17 +17,23 @@ Reasons of rejections: see whole_text.py, vector_log.py, inference.py and layout
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias
 
 from beforehand.errors import InputError
 from beforehand.events import Event, Rejection
+from beforehand.formats.json_text import RefusedError
 from beforehand.formats.vector_logs.javascript_regex import Budget, JavaScriptRegex
 from beforehand.formats.vector_logs.layouts import LAYOUT_UNCLEAR, choose_layout, is_header
-from beforehand.formats.vector_logs.vector_log import Execution, Found, VectorLog, split_executions
+from beforehand.formats.vector_logs.vector_log import Execution, Found, VectorLog, read_clock, split_executions
 from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, Source, TextLimits, WholeReading
 
-__all__ = ["read_shiviz"]
+__all__ = ["TimeUnit", "read_shiviz"]
+
+TimeUnit: TypeAlias = Literal["ns", "us", "ms", "s"]
+"""What the integers of a `timestamp` count."""
 
 _GROUPS = ("host", "clock", "event")
+_UNITS_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def read_shiviz(
@@ -33,36 +42,54 @@ def read_shiviz(
     file: str | None = None,
     regex: str | None = None,
     delimiter: str | None = None,
+    time_unit: TimeUnit = "ns",
     limits: TextLimits = TEXT_LIMITS_DEFAULT,
 ) -> Iterator[Event | Rejection]:
     """The events of a ShiViz log: a stream, a file, or several files that are one log.
 
-    `InputError` at once if a file is missing or `regex` or `delimiter` cannot be used; later, if the same is so of
-    a regex in a file, if matching takes too long, or if there is too much text.
+    `time_unit` is what integers in a group `timestamp` count. `InputError` at once if a file is missing or an
+    argument cannot be used; later, if the same is so of a regex in a file, if matching takes too long, or if there
+    is too much text.
     """
+    if time_unit not in _UNITS_NS:
+        raise InputError(f"time_unit {time_unit!a} is none of {', '.join(_UNITS_NS)}")
     reading = WholeReading(source, file=file, limits=limits)
     record = None if regex is None else _record_regex(regex, "the regex", limits)
     split = None if delimiter is None else _delimiter_regex(delimiter, "the delimiter", limits)
-    return _read(reading, record, split, limits)
+    return _read(reading, VectorLog(limits=limits, unit_ns=_UNITS_NS[time_unit]), record, split, limits)
 
 
 def _read(
-    reading: WholeReading, regex: JavaScriptRegex | None, delimiter: JavaScriptRegex | None, limits: TextLimits
+    reading: WholeReading,
+    log: VectorLog,
+    regex: JavaScriptRegex | None,
+    delimiter: JavaScriptRegex | None,
+    limits: TextLimits,
 ) -> Iterator[Event | Rejection]:
-    log = VectorLog(limits=limits)
     for whole in reading.texts():
         yield from whole.rejections
         seconds = limits.match_seconds_max + limits.match_seconds_per_mib * (len(whole.text) >> 20)
         budget = Budget(seconds)
-        header = _Header(whole.text, budget, limits)
         named = whole.file or "the stream"
         record, split = regex, delimiter
-        if record is None and header.regex is not None:
-            record = _record_regex(header.regex, f"{named}: the regex in line 1", limits)
+        first = whole.text.partition("\n")[0].strip()
+        if record is None and is_header(first):
+            record = _record_regex(first, f"{named}: the regex in line 1", limits)
+        layout = None if record is None else _Records(record, budget)
+        header = _Header(whole.text, layout, budget, limits)
         if split is None and header.delimiter is not None:
             split = _delimiter_regex(header.delimiter, f"{named}: the delimiter in line 2", limits)
-        if record is not None:
-            yield from log.take(whole, _split(whole.text, header.end, split, budget), _Records(record, budget))
+            if not header.is_clear:
+                yield Rejection(
+                    reason=LAYOUT_UNCLEAR,
+                    detail="line 2 is taken for the delimiter of executions, for it matches later text: put a blank "
+                    "line before it if it is text of the log, or name the label in it (?<trace>...)",
+                    file=whole.file,
+                    line=2,
+                    text=header.delimiter[: limits.text_max],
+                )
+        if layout is not None:
+            yield from log.take(whole, _split(whole.text, header.end, split, budget), layout)
             continue
         parts = None if split is None and not header.end else _split(whole.text, header.end, split, budget)
         choice = choose_layout(whole.text, parts)
@@ -81,9 +108,9 @@ def _read(
 class _Header:
     """The two lines that a file may begin with."""
 
-    def __init__(self, text: str, budget: Budget, limits: TextLimits) -> None:
-        self.regex: str | None = None
+    def __init__(self, text: str, layout: _Records | None, budget: Budget, limits: TextLimits) -> None:
         self.delimiter: str | None = None
+        self.is_clear = True  # False: what is taken for the delimiter might be text of the log.
         self.end = 0  # Where the log begins.
         first_end = text.find("\n") if "\n" in text else len(text)
         second_end = text.find("\n", first_end + 1)
@@ -91,13 +118,29 @@ class _Header:
         first, second = text[:first_end].strip(), text[first_end:second_end].strip()
         names_traces = "(?<trace>" in second
         if is_header(first):
-            self.regex = first
             self.end = first_end
         elif first or not names_traces:
             return
-        if names_traces or (second and _delimits(second, text, second_end, budget, limits)):
-            self.delimiter = second
-            self.end = second_end
+        if not names_traces:
+            if not second or _begins_with_record(text, first_end, second_end, layout, limits):
+                return
+            if not _delimits(second, text, second_end, budget, limits):
+                return
+            self.is_clear = second.startswith("^") or second.endswith("$")
+        self.delimiter = second
+        self.end = second_end
+
+
+def _begins_with_record(text: str, start: int, end: int, layout: _Records | None, limits: TextLimits) -> bool:
+    """Whether the line from `start` to `end` belongs to a record that has a clock."""
+    found = None if layout is None else layout.find(text, start, len(text))
+    if found is None or found.start >= end:
+        return False
+    try:
+        read_clock(found.clock, depth_max=limits.depth_max)
+    except RefusedError:
+        return False
+    return True
 
 
 def _delimits(line: str, text: str, start: int, budget: Budget, limits: TextLimits) -> bool:

@@ -105,8 +105,10 @@ def split_executions(text: str, start: int, delimiters: Iterable[tuple[int, int,
 class VectorLog:
     """Gathers the events of one log, which may be several files, and then infers their messages."""
 
-    def __init__(self, *, limits: TextLimits) -> None:
+    def __init__(self, *, limits: TextLimits, unit_ns: int = 1) -> None:
+        """`unit_ns` is what an integer `timestamp` counts, in nanoseconds."""
         self._limits = limits
+        self._unit_ns = unit_ns
         self._events: list[Event] = []
         self._files: set[str | None] = set()
 
@@ -126,7 +128,9 @@ class VectorLog:
                 if found is None:
                     break
                 try:
-                    self._events.append(to_event(found, execution.label, depth_max=self._limits.depth_max))
+                    self._events.append(
+                        to_event(found, execution.label, depth_max=self._limits.depth_max, unit_ns=self._unit_ns)
+                    )
                 except RefusedError as refused:
                     yield self._refusal(refused, found, whole, lines)
                 position = found.end
@@ -166,7 +170,7 @@ class VectorLog:
         )
 
 
-def to_event(found: Found, execution: str, *, depth_max: int) -> Event:
+def to_event(found: Found, execution: str, *, depth_max: int, unit_ns: int = 1) -> Event:
     """The event of a record, without messages. Raises `RefusedError`."""
     clock = read_clock(found.clock, depth_max=depth_max)
     attributes = dict(found.fields)
@@ -175,7 +179,7 @@ def to_event(found: Found, execution: str, *, depth_max: int) -> Event:
             execution=execution,
             process=found.host,
             index=own_entry(clock, found.host),
-            time=_take_time(attributes),
+            time=_take_time(attributes, unit_ns),
             name="" if found.event.isspace() else found.event,
             attributes=attributes,
             clock=clock,
@@ -224,11 +228,11 @@ def own_entry(clock: dict[str, int], process: str) -> int:
     return clock[process]
 
 
-def _take_time(attributes: dict[str, str]) -> int | None:
+def _take_time(attributes: dict[str, str], unit_ns: int) -> int | None:
     """The time among the attributes, taken out of them; what is no time stays there as it came."""
     stamp = attributes.get("timestamp", "")
-    if stamp.isascii() and stamp.isdigit() and len(stamp) < 20 and int(stamp) <= INDEX_MAX:
-        return int(attributes.pop("timestamp"))
+    if stamp.isascii() and stamp.isdigit() and len(stamp) < 20 and int(stamp) * unit_ns <= INDEX_MAX:
+        return int(attributes.pop("timestamp")) * unit_ns
     try:
         time = parse_time(attributes.get("date", ""))
     except ValueError:
