@@ -5,6 +5,7 @@ from __future__ import annotations
 from beforehand.diagram.drawing import draw
 from beforehand.diagram.layout import layout
 from beforehand.diagram.model import Arrow, ArrowKind, Axis, Layout, LayoutOptions, Marks, Place, Role
+from beforehand.diagram.page import diagram_page
 from beforehand.diagram.sheet import Theme
 from beforehand.diagram.svg import to_svg
 
@@ -18,6 +19,7 @@ __all__ = [
     "Place",
     "Role",
     "Theme",
+    "diagram_page",
     "draw",
     "layout",
     "to_svg",
