@@ -25,7 +25,7 @@ from beforehand.errors import InputError
 from beforehand.events import INFERRED, Event, EventId, Rejection
 from beforehand.history.kernels import NO_TIME, path_back, strong_components, topological_order
 
-__all__ = ["Columns", "from_events"]
+__all__ = ["Columns", "Knots", "find_knots", "from_events"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -162,25 +162,41 @@ def _first_of_each_message(events: list[Event]) -> tuple[dict[str, int], list[tu
     return sends, [(at, message) for (_, message), at in receives.items()], rejections
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Knots:
+    """The graph of events (to the next on the process, and from each send to its receives) and its components."""
+
+    start: Integers  # The successors of row i are target[start[i]] up to target[start[i + 1]].
+    target: Integers
+    component: Integers  # Per row, its strongly connected component.
+    inside: npt.NDArray[np.bool_]  # Per receive: it and its send are in one component, which is a cycle.
+
+
+def find_knots(process: npt.NDArray[np.int32], receive_row: Integers, source: Integers) -> Knots:
+    """Of rows sorted by process and index; `source` has, per receive, the row that sent, or something negative."""
+    sent = source >= 0
+    along = np.flatnonzero(process[1:] == process[:-1])
+    tail = np.concatenate([along, source[sent]])
+    head = np.concatenate([along + 1, receive_row[sent]])
+    by_tail = np.argsort(tail, kind="stable")
+    start = np.searchsorted(tail[by_tail], np.arange(process.size + 1)).astype(np.int64)
+    target = head[by_tail]
+    component = np.empty(process.size, np.int64)
+    strong_components(start, target, component)
+    inside = np.zeros(source.size, np.bool_)
+    inside[sent] = component[source[sent]] == component[receive_row[sent]]
+    return Knots(start, target, component, inside)
+
+
 def _without_cycles(columns: Columns) -> Columns:
     rows = columns.process.size
     placed = topological_order(columns.start, columns.receive_start, columns.source, columns.order)
     if placed == rows:
         return columns
 
-    # The graph of events: to the next on the process, and from each send to its receives.
-    receive_row, source = columns.receive_row, columns.source
-    sent = source >= 0
-    along = np.flatnonzero(columns.process[1:] == columns.process[:-1])
-    tail = np.concatenate([along, source[sent]])
-    head = np.concatenate([along + 1, receive_row[sent]])
-    by_tail = np.argsort(tail, kind="stable")
-    start = np.searchsorted(tail[by_tail], np.arange(rows + 1)).astype(np.int64)
-    target = head[by_tail]
-    component = np.empty(rows, np.int64)
-    strong_components(start, target, component)
-
-    inside = sent & (component[source] == component[receive_row])
+    knots = find_knots(columns.process, columns.receive_row, columns.source)
+    start, target, component, inside = knots.start, knots.target, knots.component, knots.inside
+    receive_row = columns.receive_row
     keep = ~inside
     rejections = _cycle_rejections(columns, inside, start, target, component)
     kept_rows = receive_row[keep]

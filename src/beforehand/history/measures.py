@@ -83,7 +83,7 @@ def measure(columns: Columns, stamps: Stamps, past_counts: Integers) -> Measures
     delay = columns.time[row[chosen]] - columns.time[source[chosen]]
     sender, receiver = columns.process[source[chosen]], columns.process[row[chosen]]
 
-    bounds = clock_bounds(columns, sender, receiver, delay)
+    bounds = clock_bounds(columns.processes, sender, receiver, delay)
     notes += bounds.notes
     if not delay.size:
         notes.append("no message has times at both ends: delays, synchrony and clock offsets are unknown")

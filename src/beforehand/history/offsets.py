@@ -8,14 +8,13 @@ is a contradiction: no constant offsets fit, a clock drifted or was set in betwe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from beforehand.history.columns import Columns
 from beforehand.history.kernels import kernel
 
 __all__ = ["ClockBounds", "Offsets", "clock_bounds"]
@@ -49,12 +48,18 @@ class Offsets:
 
 
 def clock_bounds(
-    columns: Columns, sender: npt.NDArray[np.int32], receiver: npt.NDArray[np.int32], delay: Integers
+    processes: Sequence[str],
+    sender: npt.NDArray[np.int32],
+    receiver: npt.NDArray[np.int32],
+    delay: Integers,
+    count: Integers | None = None,
 ) -> Offsets:
-    """The arrays have one entry per receive with times at both ends."""
-    size = len(columns.processes)
+    """The arrays have one entry per receive with times at both ends; or, with `count`, one per pair of processes with
+    the least delay and the number of receives.
+    """
+    size = len(processes)
     if size > PROCESSES_MAX:
-        nothing = dict.fromkeys(columns.processes, ClockBounds(None, None))
+        nothing = dict.fromkeys(processes, ClockBounds(None, None))
         note = f"{size} processes are more than {PROCESSES_MAX}: the offsets of their clocks were not bounded"
         return Offsets(nothing, (), np.full((1, 1), np.inf), None, None, (note,))
     edges = np.full((size, size), np.inf)
@@ -63,7 +68,7 @@ def clock_bounds(
     np.minimum.at(edges, (sender, receiver), delay.astype(np.float64))
     np.fill_diagonal(edges, np.minimum(np.diag(edges), 0.0))
 
-    component, references = _components(size, sender, receiver)
+    component, references = _components(size, sender, receiver, np.ones_like(delay) if count is None else count)
     distance = edges.copy()
     if size <= ALL_PAIRS_MAX:
         _all_pairs(distance)
@@ -72,14 +77,14 @@ def clock_bounds(
     notes: list[str] = []
     broken: set[int] = {int(component[p]) for p in np.flatnonzero(np.diag(distance) < 0)}
     for number in sorted(broken):
-        members = [columns.processes[p] for p in np.flatnonzero(component == number)]
+        members = [processes[p] for p in np.flatnonzero(component == number).tolist()]
         shown = ", ".join(members[:5]) + (", …" if len(members) > 5 else "")
         notes.append(f"no constant offsets fit the clocks of {shown}: a clock drifted or was set")
         inside = component == number
         distance[np.ix_(inside, inside)] = np.inf
 
     per_process: dict[str, ClockBounds] = {}
-    for p, process in enumerate(columns.processes):
+    for p, process in enumerate(processes):
         reference = references[component[p]]
         low, high = -distance[p, reference], distance[reference, p]
         per_process[process] = ClockBounds(_finite(low), _finite(high))
@@ -90,7 +95,7 @@ def clock_bounds(
         epsilon_max = None  # Nothing bounds what lies between components, or a clock that drifted.
     return Offsets(
         per_process,
-        tuple(columns.processes[references[c]] for c in exchanged),
+        tuple(processes[references[c]] for c in exchanged),
         distance,
         epsilon_min,
         epsilon_max,
@@ -99,7 +104,7 @@ def clock_bounds(
 
 
 def _components(
-    size: int, sender: npt.NDArray[np.int32], receiver: npt.NDArray[np.int32]
+    size: int, sender: npt.NDArray[np.int32], receiver: npt.NDArray[np.int32], count: Integers
 ) -> tuple[Integers, list[int]]:
     """Processes that are connected by messages; of each component the process with most messages."""
     root = list(range(size))
@@ -114,7 +119,7 @@ def _components(
         root[find(p)] = find(q)
     roots = [find(p) for p in range(size)]
     numbers = {r: at for at, r in enumerate(dict.fromkeys(roots))}
-    traffic = np.bincount(sender, minlength=size) + np.bincount(receiver, minlength=size)
+    traffic = np.bincount(sender, count, size) + np.bincount(receiver, count, size)
     references = [-1] * len(numbers)
     for p in range(size):
         number = numbers[roots[p]]
