@@ -1,0 +1,200 @@
+"""Arrow tables and the arrays that kernels take; files that appear whole or not at all. No Spark here."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from beforehand.events import INFERRED as INFERRED_MARK
+from beforehand.history.kernels import NO_TIME
+from beforehand.pipeline.block import Block, Clocks
+from beforehand.pipeline.schemas import (
+    ATTRIBUTES,
+    CLOCK,
+    INDEX,
+    RECEIVES,
+    SEND_INDEX,
+    SENDER,
+    SENDS,
+    SOURCES,
+    STORED,
+    TIME,
+)
+
+__all__ = [
+    "block_of",
+    "clocks_of",
+    "failures_in",
+    "flat",
+    "integers",
+    "kinds",
+    "map_parts",
+    "offsets",
+    "real_messages",
+    "sources_array",
+    "times_array",
+    "write_parquet",
+]
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+ROW_GROUP_ROWS: Final = 25_000
+
+# An event with one of these attributes at one of these values (in any case) is a failure.
+_FAILURE_KEYS: Final = pa.array(["level", "severity", "priority", "log.level", "status", "otel.status_code", "error"])
+_FAILURE_VALUES: Final = pa.array(
+    [
+        "error",
+        "fatal",
+        "critical",
+        "alert",
+        "emergency",
+        "panic",
+        "severe",
+        "failed",
+        "failure",
+        "true",
+        "err",
+        "crit",
+    ]
+)
+
+
+def write_parquet(table: pa.Table, path: Path, *, dictionary: list[str] | bool = True) -> None:
+    """Written beside its name and renamed: a task that is tried again, or twice at once, leaves one whole file.
+
+    `dictionary` names the columns whose values repeat; trying it on others takes time and gains nothing.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        pq.write_table(
+            table,
+            part,
+            compression="zstd",
+            compression_level=1,
+            row_group_size=ROW_GROUP_ROWS,
+            use_dictionary=dictionary,
+        )
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def integers(column: pa.ChunkedArray | pa.Array, fill: int = 0) -> Integers:
+    """A column of integers as 64 bits, with nulls filled."""
+    filled = column.fill_null(fill) if column.null_count else column
+    result: Integers = filled.to_numpy().astype(np.int64, copy=False)
+    return result
+
+
+def flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A list or map column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def offsets(column: pa.Array) -> Integers:
+    """Where the elements of each row of a list column begin, counted from 0; nulls have none."""
+    return _starts(integers(pc.list_value_length(column)))
+
+
+def map_parts(column: pa.ChunkedArray | pa.Array) -> tuple[Integers, pa.Array, pa.Array]:
+    """Of a map column: where the entries of each row begin, the keys and the values."""
+    maps = flat(column)
+    ends = maps.offsets.to_numpy().astype(np.int64)
+    lengths = np.diff(ends)
+    if maps.null_count and bool(np.any(lengths[~_flags(maps.is_valid())])):
+        return map_parts(pa.array(maps.to_pylist(), maps.type))  # Nulls that hide entries: rare, and allowed.
+    first, last = int(ends[0]), int(ends[-1])  # A slice shows all the keys of what it was cut from.
+    return _starts(lengths), maps.keys[first:last], maps.items[first:last]
+
+
+def _starts(lengths: Integers) -> Integers:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _flags(column: pa.Array) -> Flags:
+    result: Flags = column.to_numpy(zero_copy_only=False).astype(np.bool_)
+    return result
+
+
+def kinds(table: pa.Table) -> pa.Array:
+    """`receive`, `send` or `local`, per row."""
+    receives = pc.greater(pc.list_value_length(table[RECEIVES]), 0)
+    sends = pc.greater(pc.list_value_length(table[SENDS]), 0)
+    return pc.if_else(receives, "receive", pc.if_else(sends, "send", "local"))
+
+
+def times_array(times: Integers) -> pa.Array:
+    """Times with NO_TIME as null."""
+    return pa.array(times, mask=times == NO_TIME)
+
+
+def sources_array(receive_start: Integers, sender: Numbers, send: Integers) -> pa.Array:
+    """The column `sources`."""
+    entries = pa.StructArray.from_arrays(
+        [pa.array(sender.astype(np.int32)), pa.array(send, mask=sender < 0)],
+        fields=list(STORED.field(SOURCES).type.value_type),
+    )
+    return pa.ListArray.from_arrays(pa.array(receive_start.astype(np.int32)), entries).cast(
+        STORED.field(SOURCES).type
+    )
+
+
+def block_of(table: pa.Table, member: Numbers, cut: Integers, *, small: bool) -> Block:
+    """The kernels' view of rows of `events/`, sorted by member and index."""
+    receives = flat(table[RECEIVES])
+    sources = flat(table[SOURCES]).flatten()
+    sender = integers(sources.field(SENDER)).astype(np.int32)
+    assert sender.size == len(receives.flatten())
+    return Block(
+        cut=cut,
+        process=member.astype(np.int32),
+        index=integers(table[INDEX]),
+        time=integers(table[TIME], NO_TIME),
+        receive_start=offsets(receives),
+        sender=sender,
+        send=integers(sources.field(SEND_INDEX)),
+        real=real_messages(receives),
+        small=small,
+    )
+
+
+def real_messages(receives: pa.Array) -> Flags:
+    """Per receive, whether a source named its message."""
+    return ~_flags(pc.starts_with(receives.flatten(), INFERRED_MARK))
+
+
+def clocks_of(table: pa.Table, processes: pa.Array) -> Clocks | None:
+    """The reported clocks, or None if no event has one."""
+    column = flat(table[CLOCK])
+    if column.null_count == len(column):
+        return None
+    starts, keys, counts = map_parts(column)
+    count = integers(counts)
+    member = integers(pc.index_in(keys, processes), -1).astype(np.int32)
+    kept = count != 0
+    before = _starts(kept.astype(np.int64))
+    return Clocks(given=_flags(column.is_valid()), start=before[starts], process=member[kept], count=count[kept])
+
+
+def failures_in(table: pa.Table) -> Integers:
+    """The rows whose attributes say that something failed. A span that failed did so at its end, not at its start."""
+    starts, keys, values = map_parts(table[ATTRIBUTES])
+
+    def rows(said: pa.Array) -> Integers:
+        found: Integers = np.unique(np.searchsorted(starts, np.flatnonzero(_flags(said)), side="right") - 1)
+        return found
+
+    failing = pc.is_in(pc.utf8_lower(pc.fill_null(values, "")), _FAILURE_VALUES)
+    beginnings = rows(pc.and_(pc.equal(keys, "phase"), pc.equal(values, "start")))
+    failures: Integers = np.setdiff1d(rows(pc.and_(pc.is_in(keys, _FAILURE_KEYS), failing)), beginnings)
+    return failures

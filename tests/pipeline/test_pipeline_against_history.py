@@ -1,0 +1,127 @@
+"""The pipeline on Spark equals the history in memory: stamps, causal times, sizes of pasts, order, violations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from beforehand.events import Event
+from beforehand.formats import write_events
+from beforehand.history import History
+from beforehand.pipeline.jobs.analyze import Settings, analyze
+from beforehand.pipeline.stored import StoredHistory
+from beforehand.pipeline.stored.checking import found_violations
+from hard_histories import hard_history, with_broken_structure, with_reported_clocks
+
+
+def _world(kind: str, histories: int) -> list[Event]:
+    """Many executions in one file, so that one analysis covers them all."""
+    events: list[Event] = []
+    for seed in range(histories):
+        random = Random(f"{kind} {seed}")
+        history = hard_history(seed if kind == "sound" else 1_000 + seed, execution=f"run {seed}")
+        if kind == "sound" and seed % 2:
+            history = with_reported_clocks(history, random, wrong=random.choice([0, 0, 0.1]))
+        if kind == "broken":
+            history = with_broken_structure(history, random)
+        events += history
+    return events
+
+
+@pytest.mark.parametrize("kind", ["sound", "broken"])
+@pytest.mark.parametrize(("blocks", "histories"), [(None, 40), (1, 20), (5, 20), (64, 8)])
+def test_the_spark_result_equals_the_history_in_memory(
+    spark: SparkSession, tmp_path: Path, kind: str, blocks: int | None, histories: int
+) -> None:
+    events = _world(kind, histories)
+    write_events(events, tmp_path / "events.jsonl")
+    oracle = History.by_execution(events)
+
+    report = analyze(
+        [str(tmp_path / "events.jsonl")], tmp_path / "history", Settings(blocks=blocks, witnesses=10_000)
+    )
+
+    stored = StoredHistory.open(tmp_path / "history")
+    reports = {execution: history.check(limit=10_000) for execution, history in oracle.items()}
+    counts: Counter[str] = Counter()
+    for found in reports.values():
+        counts.update(found.counts)
+    assert report["violations"] == {name: counts[name] for name in ("fifo", "causal", "total", "clock")}
+    assert report["events"] == sum(len(history) for history in oracle.values())
+    assert report["rejected_reasons"] == Counter(
+        rejection.reason for history in oracle.values() for rejection in history.rejections
+    )
+    assert report["receives"] == sum(history.columns.receive_message.size for history in oracle.values())
+    assert report["messages"] == sum(len(history.messages) for history in oracle.values())
+    _same_events(tmp_path / "history", oracle)
+    _same_violations(stored, oracle, reports)
+    random = Random(blocks or 0)
+    for execution, history in oracle.items():
+        for event in random.sample(list(history.columns.events), min(6, len(history))):
+            assert stored.stamp(event) == history.stamp(event), (execution, event)
+
+
+def _same_events(directory: Path, oracle: dict[str, History]) -> None:
+    rows = duckdb.sql(
+        f"""SELECT execution, process, index, causal_time, past_size, kind, time FROM '{directory}/events/*.parquet'
+        ORDER BY execution, causal_time NULLS FIRST, past_size, process, index"""
+    ).fetchall()
+    expected = [
+        (
+            execution,
+            event.process,
+            event.index,
+            history.causal_time(event),
+            history.past_size(event),
+            event.kind.value,
+            event.time,
+        )
+        for execution, history in sorted(oracle.items())
+        for event in history.order()
+    ]
+    assert rows == expected
+
+
+def _same_violations(stored: StoredHistory, oracle: dict[str, History], reports: dict[str, object]) -> None:
+    def key(violation: dict[str, object]) -> tuple[object, ...]:
+        return tuple(str(violation[name]) for name in ("execution", "kind", "events", "messages", "why", "reasons"))
+
+    found = sorted(key(row) for row in found_violations(stored.directory) if row["kind"] != "total")
+    expected = sorted(
+        (
+            execution,
+            violation.kind,
+            str([str(event) for event in violation.events]),
+            str(list(violation.messages)),
+            violation.why,
+            str(list(violation.reasons)),
+        )
+        for execution, report in reports.items()
+        for violation in report.violations
+        if violation.kind != "total"
+    )
+    assert found == expected
+    _total_witnesses_are_cycles(stored, oracle)
+
+
+def _total_witnesses_are_cycles(stored: StoredHistory, oracle: dict[str, History]) -> None:
+    """Which of several cycles is shown may differ; that each is one must not."""
+    for row in found_violations(stored.directory):
+        if row["kind"] != "total":
+            continue
+        history = oracle[str(row["execution"])]
+        messages, events = row["messages"], row["events"]
+        assert isinstance(messages, list)
+        assert isinstance(events, list)
+        assert len(events) == 2 * len(messages)
+        for at, message in enumerate(messages):
+            first, second = history.event(events[2 * at]), history.event(events[2 * at + 1])
+            assert first.process == second.process
+            assert first.index < second.index
+            assert message in first.receives
+            assert messages[(at + 1) % len(messages)] in second.receives
