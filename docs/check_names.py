@@ -33,13 +33,15 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.diagram": ("docs/reference/diagram.md",),
     "beforehand.errors": ("docs/reference/errors.md",),
     "beforehand.events": ("docs/reference/events.md",),
-    "beforehand.formats": ("docs/reference/events.md",),
+    "beforehand.formats": ("docs/reference/events.md", "docs/reference/mapped.md"),
     "beforehand.history": ("docs/reference/history.md",),
+    "beforehand.pipeline": ("docs/reference/pipeline.md",),
     "beforehand.predicate": ("docs/reference/predicate.md",),
 }
 """Each room and where its reference is: a page, or a folder (ends in a slash)."""
 
 PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "beforehand.formats.mapped": ("docs/reference/mapped.md",),
     "beforehand.formats.spans": ("docs/reference/spans.md",),
     "beforehand.formats.vector_logs": ("docs/reference/vector-logs.md",),
 }

@@ -14,7 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Final
 
-__all__ = ["ROOT", "Fence", "Link", "Page", "Problem", "pages_of", "read_page"]
+__all__ = ["ROOT", "Fence", "Link", "Page", "Problem", "Section", "pages_of", "read_page"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -58,6 +58,27 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Section:
+    """What stands below one heading; `line` is that of the heading."""
+
+    page: str
+    line: int
+    lines: tuple[str, ...]
+
+    def spans(self) -> set[str]:
+        return {match.group(2).strip() for line in self.lines for match in _SPAN.finditer(line)}
+
+    def rows(self) -> list[tuple[int, list[str]]]:
+        """The rows of its tables, each with its line; heads and rules left out."""
+        found: list[tuple[int, list[str]]] = []
+        for number, line in enumerate(self.lines, start=self.line + 1):
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if line.startswith("| `") and len(cells) > 1:
+                found.append((number, cells))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     path: Path
     name: str  # Relative to the root of the project.
@@ -72,6 +93,17 @@ class Page:
         """Whether a heading has this code span."""
         lines = (line for line in self.prose.split("\n") if _HEADING.match(line))
         return any(match.group(2) == name for line in lines for match in _SPAN.finditer(line))
+
+    def section(self, title: str) -> Section | None:
+        """The prose below the heading with this text (code spans count as their text), up to the next heading."""
+        lines = self.prose.split("\n")
+        for number, line in enumerate(lines, start=1):
+            heading = _HEADING.match(line)
+            if heading and heading.group(1).replace("`", "") == title:
+                rest = lines[number:]
+                until = next((at for at, text in enumerate(rest) if _HEADING.match(text)), len(rest))
+                return Section(self.name, number, tuple(rest[:until]))
+        return None
 
     def anchors(self) -> set[str]:
         """The anchors that GitHub gives the headings."""

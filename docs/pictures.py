@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from beforehand.cli.shop import shop_run
 from beforehand.diagram import Axis, LayoutOptions, Marks, Theme, layout, to_svg
 from beforehand.events import Event
 from beforehand.history import History
 
-__all__ = ["PICTURES", "checkout", "event"]
+__all__ = ["BLOCKS", "BLOCKS_CUT", "PICTURES", "checkout", "event"]
 
 SECOND: Final = 1_000_000_000
 START: Final = 1_769_860_800 * SECOND  # 2026-01-31T12:00:00Z
@@ -189,6 +190,69 @@ def _total() -> str:
     return _draw(TOTAL, "No total order, though every pair agrees", description, marks=marks, options=options)
 
 
+BLOCKS: Final = [
+    event("a:1", "a1", receives="y"),
+    event("a:2", "a2", sends="x"),
+    event("a:3", "a3"),
+    event("a:4", "a4"),
+    event("b:1", "b1", sends="y"),
+    event("b:2", "b2"),
+    event("b:3", "b3", receives="z"),
+    event("c:1", "c1"),
+    event("c:2", "c2", receives="x"),
+    event("c:3", "c3", sends="z"),
+]
+"""Two blocks: x is in flight across the cut between them, and was sent before the front of its process."""
+
+BLOCKS_CUT: Final = {"a": 3, "b": 1, "c": 1}
+
+
+def _two_blocks() -> str:
+    assert History(BLOCKS).cut(BLOCKS_CUT).in_flight == ("x",)
+    description = (
+        "The cut has a1, a2, a3, b1 and c1 inside. Message x was sent inside and is received outside, at c2."
+    )
+    options = LayoutOptions(processes=("a", "b", "c"), column_width=80)
+    return _draw(BLOCKS, "A history in two blocks", description, marks=Marks(cut=BLOCKS_CUT), options=options)
+
+
+def _second_block() -> str:
+    history = History(BLOCKS)
+    selected = history.event("b:3").id
+    past = [e.id for e in history.past("b:3")]
+    marks = Marks(
+        selected=selected,
+        past=past,
+        cut=BLOCKS_CUT,
+        notes={
+            history.event("a:2").id: "the send of x, which enters",
+            history.event("b:1").id: "the front of b",
+            history.event("c:1").id: "the front of c",
+        },
+    )
+    description = "Of its past, b3 has b2, c2 and c3 inside its block; the rest is the past of a2, b1 and c1."
+    options = LayoutOptions(processes=("a", "b", "c"), column_width=80)
+    return _draw(BLOCKS, "The past of b3, across the cut", description, marks=marks, options=options)
+
+
+def _failed_request() -> str:
+    history = History(shop_run(seed=1))
+    explanation = history.explain("orders:17", last=11)
+    (violation,) = history.check().violations
+    late = history.event(violation.events[-1])
+    marks = Marks(
+        selected=explanation.event.id,
+        past=[e.id for e in explanation.events],
+        violations=[late.id],
+        violating_messages=[violation.messages[0]],
+        notes={explanation.event.id: "the failed request", late.id: "what it needed, too late"},
+    )
+    description = "The last eleven events before the failure; the reservation, sent at stock:17, arrives after it."
+    options = LayoutOptions(processes=("stock", "cart", "payment", "orders", "web"), column_width=78)
+    shown = [*explanation.events, explanation.event, late, history.event("web:13")]
+    return _draw(shown, "What led to the failed checkout", description, marks=marks, options=options)
+
+
 PICTURES: Final = {
     "checkout.svg": _tutorial,
     "checkout-time.svg": _tutorial_time,
@@ -199,5 +263,8 @@ PICTURES: Final = {
     "overtaken.svg": _overtaken,
     "observer.svg": _observer,
     "no-total-order.svg": _total,
+    "two-blocks.svg": _two_blocks,
+    "second-block.svg": _second_block,
+    "failed-request.svg": _failed_request,
 }
 """File name below docs/pictures → what draws it."""

@@ -14,6 +14,7 @@ import build  # noqa: E402 (docs/ is no package: its modules are found by the li
 import check_examples  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
+import check_tables  # noqa: E402
 import pages  # noqa: E402
 import pictures  # noqa: E402
 
@@ -57,6 +58,14 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 def test_every_reason_of_a_rejection_is_in_the_reference() -> None:
     assert shown(check_names.check_reasons(PAGES, ROOT / "src")) == ""
+
+
+def test_every_column_and_key_that_the_pipeline_writes_is_in_the_reference() -> None:
+    assert shown(check_tables.check_tables(PAGES)) == ""
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    assert shown(check_tables.check_commands(PAGES)) == ""
 
 
 def test_every_room_with_public_names_has_a_reference() -> None:
@@ -194,6 +203,46 @@ def test_a_reason_that_is_missing_is_found(tmp_path: Path) -> None:
     assert shown(check_names.check_reasons([one], tmp_path)) == (
         "docs/reference/events.md:1: reason `bad-line` (reader.py) is not listed: list it with its meaning"
     )
+
+
+def test_a_column_that_is_missing_wrong_or_too_much_is_found(tmp_path: Path) -> None:
+    (one,) = (page for page in PAGES if page.name == check_tables.DIRECTORY)
+    text = one.path.read_text(encoding="utf-8")
+    tables = {title: check_tables.TABLES[title] for title in ("rejected/", "cuts/members.parquet")}
+    for old, new, what in (
+        ("| `detail` |", "| `details` |", "column `detail` of rejected/ is not listed"),
+        ("| `detail` |", "| `details` |", "rejected/ has no column `details`"),
+        ("| `offset` | int64, null |", "| `offset` | int64 |", "the type of `offset` is not 'int64'"),
+        ("## `rejected/`", "## Rejected", "no heading `rejected/`"),
+        ("| `packs` |", "| `pack` |", "key `packs` of manifest.json is not listed"),
+    ):
+        assert old in text
+        less = page(tmp_path, text.replace(old, new), check_tables.DIRECTORY)
+        assert what in shown(check_tables.check_tables([less], tables))
+
+
+def test_a_key_of_the_report_that_is_missing_is_found(tmp_path: Path) -> None:
+    (directory,) = (page for page in PAGES if page.name == check_tables.DIRECTORY)
+    (report,) = (page for page in PAGES if page.name == check_tables.REPORT)
+    text = report.path.read_text(encoding="utf-8").replace("`inferred`", "gone")
+    less = page(tmp_path, text, check_tables.REPORT)
+    assert shown(check_tables.check_tables([directory, less])) == (
+        "docs/reference/report.md:1: key `inferred` of report.json is not there: describe it"
+    )
+
+
+def test_a_command_or_an_option_that_is_missing_or_gone_is_found(tmp_path: Path) -> None:
+    (one,) = (page for page in PAGES if page.name == check_tables.COMMANDS)
+    text = one.path.read_text(encoding="utf-8")
+    for old, new, what in (
+        ("## relate", "## related", "command relate has no section"),
+        ("| `--delta MS` |", "| `--dleta MS` |", "check: `--delta` is not there"),
+        ("| `--delta MS` |", "| `--dleta MS` |", "no command has the option `--dleta`"),
+        ("beforehand cut DIR", "cut DIR", "no usage of cut"),
+    ):
+        assert old in text
+        less = page(tmp_path, text.replace(old, new), check_tables.COMMANDS)
+        assert what in shown(check_tables.check_commands([less]))
 
 
 def test_unknown_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

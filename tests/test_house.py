@@ -88,10 +88,12 @@ def test_a_room_exports_what_it_says_and_nothing_else(path: Path) -> None:
     module = importlib.import_module(name)
     for exported in module.__all__:
         assert hasattr(module, exported)
-    # An __init__ only re-exports: a docstring, imports and __all__.
+    # An __init__ only re-exports: a docstring, imports and __all__; or late, where an import is heavy: a table of
+    # places, the same imports for type checkers, and the __getattr__ that looks names up.
     for node in ast.parse(path.read_text()).body:
         plain = isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)
-        assert plain or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"), path
+        late = ast.unparse(node).startswith(("if TYPE_CHECKING:", "_PLACES: Final = ", "def __getattr__("))
+        assert plain or late or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"), path
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -1,31 +1,63 @@
 """The command itself: its subcommands, and what becomes of errors.
 
-Exit 0 on success; 2 on wrong usage or unusable input, with one clear line on standard error. No traceback reaches a
-user, unless BEFOREHAND_DEBUG is set.
+Exit 0 on success; 1 only where a command says so; 2 on wrong usage or unusable input, with one clear line on standard
+error. No traceback reaches a user, unless BEFOREHAND_DEBUG is set. A subcommand is imported only when it is used, so
+that none waits for what another needs.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
+import warnings
+from importlib import import_module
 from io import TextIOWrapper
+from typing import Final
 
 import click
 
 from beforehand import __version__
-from beforehand.cli.demo import demo
 from beforehand.errors import BeforehandError
 
 __all__ = ["main"]
 
+# Each in the module `beforehand.cli.NAME`, as NAME; with what the list of commands says of it.
+_COMMANDS: Final = {
+    "analyze": "Put events in causal order and write a history directory.",
+    "find": "Find events and their ids, newest first.",
+    "explain": "Show the causal past of an event, in order, newest last.",
+    "relate": "Say whether an event is before, after or concurrent with another.",
+    "order": "Write all events in the deterministic order.",
+    "check": "Show violations of order, with witnesses.",
+    "cut": "Show a consistent cut and the messages in flight across it.",
+    "measure": "Show clock offsets, synchrony and suspected hidden channels.",
+    "draw": "Draw a space-time diagram.",
+    "export": "Write events for other programs.",
+    "demo": "Explain a failed checkout in a shop of six processes.",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"beforehand.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="beforehand")
 def beforehand() -> None:
     """Put the events of a distributed system in the order in which they could have caused each other."""
-
-
-beforehand.add_command(demo)
 
 
 def main() -> None:
@@ -33,6 +65,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None where it is closed.
             stream.reconfigure(errors="replace")  # An arrow that the terminal cannot show is no reason to fail.
+    if not os.environ.get("BEFOREHAND_DEBUG"):
+        _hush()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored, and that is to stay.
+            signal.signal(number, _terminate)
     try:
         # Not `beforehand.main()`: that turns a closed pipe and an EOFError into exits of its own.
         with beforehand.make_context("beforehand", sys.argv[1:]) as context:
@@ -49,6 +86,8 @@ def main() -> None:
         sys.exit(_say(f"Error: {error.format_message()}", 2))
     except (KeyboardInterrupt, click.Abort):
         sys.exit(_say("interrupted", 130))
+    except _TerminatedError as error:
+        sys.exit(_say("terminated", 128 + error.number))
     except BrokenPipeError:
         # Whoever read our output has gone. Point it elsewhere, for the interpreter flushes it at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,12 +102,30 @@ def main() -> None:
     except ImportError as error:
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise
-        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[history]'", 2))
+        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[pipeline]'", 2))
     except Exception as error:  # The last door: whatever comes here is a bug of ours.
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise
         name = type(error).__name__
         sys.exit(_say(f"a bug in beforehand ({name}: {error}): set BEFOREHAND_DEBUG=1 for the details", 2))
+
+
+def _hush() -> None:
+    """What libraries log and warn of is not for the user of a command, who gets one clear line instead."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+
+
+class _TerminatedError(BaseException):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _terminate(number: int, frame: object) -> None:  # noqa: ARG001
+    """Leave as with Ctrl-C: what is half made is removed, what was started is ended."""
+    signal.signal(number, signal.SIG_IGN)  # Once is enough, and a second would disturb that.
+    raise _TerminatedError(number)
 
 
 def _say(text: str, status: int) -> int:

@@ -1,0 +1,71 @@
+"""`beforehand explain`: what could have led to this event?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from beforehand.cli.printing import (
+    directory_argument,
+    echo_json,
+    echo_table,
+    event_rows,
+    json_option,
+    opened,
+    shown,
+)
+from beforehand.pipeline.documents import event_record
+
+__all__ = ["explain"]
+
+
+@click.command()
+@directory_argument
+@click.argument("event", metavar="EVENT")
+@click.option(
+    "--last", type=click.IntRange(0, 1_000_000), default=25, show_default=True, help="How many events to show."
+)
+@click.option("--where", metavar="EXPR", help="Show only these of its past, such as 'kind = receive'.")
+@click.option("--process", metavar="NAME", help="Show only events of this process.")
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["table", "json", "shiviz"]),
+    default="table",
+    show_default=True,
+    help="A table, a JSON document, or a log for ShiViz.",
+)
+@json_option
+def explain(
+    directory: Path, event: str, last: int, where: str | None, process: str | None, form: str, as_json: bool
+) -> None:
+    """Show the causal past of an event, in order, newest last.
+
+    EVENT is an id such as cart:17, or trace/cart:17 where there are several executions; find shows them.
+
+    \b
+    Example:
+      beforehand explain shop orders:17 --last 10
+    """
+    from beforehand.predicate import Predicate
+
+    predicate = None if where is None else Predicate.parse(where)
+    history = opened(directory)
+    found = history.explain(event, last=last, where=predicate, process=process)
+    if as_json or form == "json":
+        events = [event_record(one) for one in found.events]
+        echo_json({"event": str(found.event.id), "past": found.past, "events": events})
+    elif form == "shiviz":
+        from beforehand.cli.export_shiviz import shiviz_log
+        from beforehand.pipeline.stored.clocks import clocked_among
+
+        for line in shiviz_log([("", clocked_among(history, [*found.events, found.event]))]):
+            click.echo(line)
+    else:
+        echo_table(event_rows([*found.events, found.event], found.event))
+        only = " that were asked for" if where is not None or process is not None else ""
+        click.echo(
+            f"\n{len(found.events)} events{only}, the last of {found.past} "
+            f"that happened before {shown(found.event.id)}"
+        )
