@@ -26,7 +26,7 @@ def scan_blocks(larges: list[LargeInfo], staging: Staging, directory: Directory)
     members: list[tuple[object, ...]] = []
     in_flight = 0
     for large in larges:
-        scan = Scan(len(large.processes), small=large.small)
+        scan = Scan(len(large.processes), small=large.small, spill=staging.path / f"flights-{large.number}")
         last = np.zeros(len(large.processes), np.int64)
         first = np.zeros(len(large.processes), np.int64)
         count = np.zeros(len(large.processes), np.int64)
