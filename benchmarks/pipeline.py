@@ -36,6 +36,7 @@ from beforehand.pipeline.schemas import NATIVE, spark_type
 from benchmarks.pipeline_data import make_history
 
 RESULTS: Final = Path(__file__).parent / "PIPELINE.md"
+CONF: Final = {"spark.driver.memory": "4g"}
 RIVALS_MAX: Final = 10_000_000
 """Events up to which the other ways to find a past are tried: they hold the whole graph in memory."""
 
@@ -236,7 +237,7 @@ def lines(runs: list[Run]) -> Iterator[str]:
         + ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "duckdb", "numba", "rustworkx"))
     )
     yield "- One execution of native events in Parquet; a third of the events send, nearly as many receive, the rest"
-    yield "  is local; every clock is off by up to 50 ms. `local[*]`, the session already running."
+    yield "  is local; every clock is off by up to 50 ms. `local[*]`, a heap of 4 GiB, session running."
     yield ""
     yield "| events | processes | seconds | events per second | sort and write (before, after) | ratio | blocks |"
     yield "|---|---|---|---|---|---|---|"
@@ -287,7 +288,7 @@ def main() -> int:
     millions = [float(argument) for argument in sys.argv[1:]] or [1, 10, 30]
     root = os.environ.get("BEFOREHAND_BENCH_DIR")
     runs = []
-    with tempfile.TemporaryDirectory(prefix="beforehand-bench-", dir=root) as folder, session() as spark:
+    with tempfile.TemporaryDirectory(prefix="beforehand-bench-", dir=root) as folder, session(conf=CONF) as spark:
         warm = Path(folder) / "warm"
         make_history(warm, events=200_000, processes=20)
         sort_and_write(spark, warm, Path(folder) / "sorted")

@@ -172,7 +172,7 @@ def test_ctrl_c_while_spark_starts_leaves_one_line_and_nothing_else(out: Path, i
 def test_killed_analysis_leaves_no_directory_and_the_next_one_works_and_shows_its_progress(
     out: Path, input_file: Path
 ) -> None:
-    env = environment()
+    env = environment(TMPDIR=str(out.parent))  # It leaves its scratch folder there.
     with started("analyze", input_file, "--to", out / "history", *CHEAP, env=env) as process:
         assert process.stderr is not None
         assert STARTED.match(process.stderr.readline())
@@ -183,7 +183,7 @@ def test_killed_analysis_leaves_no_directory_and_the_next_one_works_and_shows_it
     assert all(name.startswith(".history.") for name in os.listdir(out))
 
     env = environment(TERM="xterm")
-    process, terminal = on_terminal("analyze", input_file, "--to", out / "history", *CHEAP, env=env)
+    process, terminal = on_terminal("analyze", input_file, "--to", out / "history", "--blocks", 4, *CHEAP, env=env)
     try:
         said = read_until(terminal, None)
         assert process.wait(timeout=60) == 0
@@ -194,7 +194,8 @@ def test_killed_analysis_leaves_no_directory_and_the_next_one_works_and_shows_it
     assert order_of(out / "history").count(b"\n") == 420
     shown = [line.rpartition("\r\x1b[K")[2].rstrip("\r") for line in said.split("\n")]
     assert STARTED.match(shown[0])
-    assert re.search(r"s  analyze small executions, task \d+ of \d+ …", said)
+    assert re.search(r"s  match sends and receives \(420, [\d,]+ a second\)", said)
+    assert re.search(r"s  \w[\w ,]+, task \d+ of \d+ …", said)
     assert not any("…" in line and "\x1b" in line for line in shown)
     assert shown[-2:] == [f"the page: {out / 'history' / 'report.html'}", ""]
     assert max(len(part) for part in re.split(r"[\r\n]", said) if "\x1b" in part) < 80 + len("\x1b[K")
