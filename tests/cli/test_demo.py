@@ -26,7 +26,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_the_demo_explains_the_failed_checkout(tmp_path: Path) -> None:
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "=> orders:17" in done.stdout
+    assert "=>  orders:17" in done.stdout
     assert "causal order is violated: orders:18 received 'reservation-6' after 'checkout-6'" in done.stdout
     assert "the last 25 of 105 events that happened before it" in done.stdout
     page = (tmp_path / "demo-output" / "history" / "report.html").read_text()

@@ -1,7 +1,7 @@
 """Histories of any size: the analysis on Spark, and queries of what it writes.
 
-`StoredHistory` needs no Spark. `analyze` and `session` import PySpark when they are first asked for, so that queries
-do not wait for it.
+`StoredHistory` needs no Spark. `analyze` imports PySpark when it is first asked for, so that queries do not wait
+for it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+# At once: it is light, and a module of the same name would stand in its place.
+from beforehand.pipeline.session import session
+
 if TYPE_CHECKING:
     from beforehand.pipeline.inputs import InputOptions
     from beforehand.pipeline.jobs.analyze import Settings, analyze
     from beforehand.pipeline.progress import Progress
-    from beforehand.pipeline.session import session
     from beforehand.pipeline.stored import StoredHistory
 
 __all__ = ["InputOptions", "Progress", "Settings", "StoredHistory", "analyze", "session"]
@@ -24,7 +26,6 @@ _PLACES: Final = {
     "Settings": "beforehand.pipeline.jobs.analyze",
     "StoredHistory": "beforehand.pipeline.stored",
     "analyze": "beforehand.pipeline.jobs.analyze",
-    "session": "beforehand.pipeline.session",
 }
 
 

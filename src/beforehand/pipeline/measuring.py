@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from beforehand.history.measures import TIME_MAX
 from beforehand.pipeline.schemas import (
     CYCLE,
     INFERRED,
@@ -23,8 +24,6 @@ from beforehand.pipeline.schemas import (
 )
 
 __all__ = ["bin_bounds", "delay_bins", "delays", "message_counts", "pair_delays"]
-
-TIME_MAX: Final = 2**62
 
 DELAY: Final = "delay"
 BIN: Final = "bin"

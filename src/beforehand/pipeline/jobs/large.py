@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from beforehand.history.measures import TIME_MAX
 from beforehand.pipeline import cutting
 from beforehand.pipeline.blocking import Cells, block_rows, cells, is_packable, keyed, member_table
 from beforehand.pipeline.census import BLOCK_EVENTS, Large
@@ -57,8 +58,6 @@ RECUTS_MAX: Final = 3
 
 MATCH_EVENTS: Final = 400_000
 """Events whose messages one task matches."""
-
-_TIME_MAX: Final = 2**62
 
 
 class DuplicateEventsError(Exception):
@@ -186,7 +185,7 @@ def _within_large_blocks(large: Large, cuts: Integers) -> Integers:
 
 
 def _clocks(edges: DataFrame, larges: list[Large]) -> dict[int, Clocking]:
-    usable = F.col("delay").between(-_TIME_MAX, _TIME_MAX)
+    usable = F.col("delay").between(-TIME_MAX, TIME_MAX)
     # At most a row per pair of processes.
     pairs = (
         edges.groupBy(NUMBER, SENDER, RECEIVER)
@@ -231,7 +230,7 @@ def _first_cuts(
     step = F.greatest(F.least(passed, (F.col("steps") - 1).cast("double")), F.lit(0.0))
     # At most a row per process and step of the grid.
     steps = (
-        events.where(F.col(TIME).between(-_TIME_MAX, _TIME_MAX))
+        events.where(F.col(TIME).between(-TIME_MAX, TIME_MAX))
         .join(F.broadcast(spark.createDataFrame(table)), on=[NUMBER, MEMBER], how="inner")
         .groupBy(NUMBER, MEMBER, F.floor(step).cast("int").alias("step"))
         .agg(F.count("*").alias("count"), F.min(INDEX).alias(INDEX))

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from beforehand.events import EventId
-from beforehand.history.measures import HIDDEN_MAX
+from beforehand.history.measures import HIDDEN_MAX, TIME_MAX
 from beforehand.history.offsets import PROCESSES_MAX, Offsets, clock_bounds
-from beforehand.pipeline.measuring import TIME_MAX, bin_bounds, delay_bins, delays, message_counts, pair_delays
+from beforehand.pipeline.measuring import bin_bounds, delay_bins, delays, message_counts, pair_delays
 from beforehand.pipeline.schemas import (
     ATTRIBUTES,
     EXECUTION,

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from beforehand.events import INFERRED as INFERRED_MARK
+from beforehand.history.kernels import NO_TIME
+from beforehand.history.measures import TIME_MAX
 from beforehand.pipeline.directory import Directory
 from beforehand.pipeline.schemas import (
     DONE,
@@ -51,9 +53,6 @@ Flags = npt.NDArray[np.bool_]
 
 KEY: Final = "key"
 """Of an end of a message: -1 for a send, else the member that received."""
-
-TIME_MAX: Final = 2**62
-NO_TIME: Final = -(2**63)
 
 _OUTCOMES: Final = pa.array([RECEIVED, UNSENT, UNRECEIVED, DUPLICATE_SEND, DUPLICATE_RECEIVE])
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from beforehand.events import INDEX_MAX, INFERRED, Event, Rejection
 from beforehand.history import History
 from beforehand.history.kernels import NO_TIME
+from beforehand.history.measures import TIME_MAX
 from beforehand.pipeline.block import LEFT_OUT, UNSENT
 from beforehand.pipeline.directory import Directory
 from beforehand.pipeline.rejecting import well_formed
@@ -188,7 +189,7 @@ class _Sources:
         count = len(columns.messages)
         self.longest, self.shortest = np.full(count, NO_TIME), np.full(count, INDEX_MAX)
         times = columns.time[columns.receive_row]
-        timed = times != NO_TIME
+        timed = (times > -TIME_MAX) & (times < TIME_MAX)  # Differences of others would not fit 64 bits.
         np.maximum.at(self.longest, columns.receive_message[timed], times[timed])
         np.minimum.at(self.shortest, columns.receive_message[timed], times[timed])
         self.of_process = {
@@ -269,7 +270,8 @@ class _Sources:
     def _spread(self, message: str) -> int | None:
         number = self.numbers[message]
         send = int(self.history.columns.send[number])
-        untimed = send < 0 or self.history.columns.time[send] == NO_TIME or self.longest[number] == NO_TIME
+        untimed = send < 0 or abs(int(self.history.columns.time[send])) >= TIME_MAX
+        untimed = untimed or self.longest[number] == NO_TIME
         return None if untimed else int(self.longest[number]) - int(self.shortest[number])
 
 
