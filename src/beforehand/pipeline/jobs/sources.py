@@ -78,8 +78,10 @@ def read_sources(
     problems += broken
     if whole:
         read = read_parquet(spark, whole)
-        frames.append(parquet_events(read))
-        _reject_rows(parquet_rejections(read), staging)
+        with progress.step("check the rows of the input"):
+            has_bad = _reject_rows(parquet_rejections(read), staging)
+        # Without bad rows nobody looks at them again, which would read every column each time.
+        frames.append(parquet_events(read) if has_bad else _as_sourced(read))
     if problems and not frames:
         more = "" if len(problems) == 1 else f" (and {len(problems) - 1} more files cannot be read)"
         raise InputError(f"{problems[0][1]}{more}")
@@ -114,10 +116,14 @@ def _whole_parquet(files: list[InputFile]) -> tuple[list[tuple[int, str]], list[
     return whole, problems
 
 
-def _reject_rows(rejections: DataFrame, staging: Staging) -> None:
-    """The first time that rows of Parquet are read: what is broken inside the files comes to light here."""
+def _reject_rows(rejections: DataFrame, staging: Staging) -> bool:
+    """The first time that rows of Parquet are read: what is broken inside the files comes to light here. Whether any
+    row was refused.
+    """
+    target = staging.folder("rejected") / "parquet"
     try:
-        rejections.write.parquet(to_write(staging.folder("rejected") / "parquet"))
+        rejections.write.parquet(to_write(target))
+        return rejections.sparkSession.read.parquet(to_read(target)).limit(1).count() > 0
     except (PySparkException, Py4JError) as error:
         named = re.search(r"file file:/+(\S+?)\.?\s", str(error))
         where = "a Parquet file" if named is None else unquote(f"/{named.group(1)}")
