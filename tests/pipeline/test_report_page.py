@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_report_page_shop import SHOP, Page, check_page, shop_report
 
-from beforehand.pipeline.report_page import report_page
+from beforehand.pipeline.report import report_page
 
 
 def test_without_failures_the_headline_says_how_many_violations() -> None:
@@ -209,7 +209,7 @@ def test_the_policy_allows_our_own_style_and_script_only() -> None:
 
 def test_the_page_is_made_without_spark_or_duckdb() -> None:
     code = (
-        "import sys; from beforehand.pipeline.report_page import report_page; report_page({}, {});"
+        "import sys; from beforehand.pipeline.report import report_page; report_page({}, {});"
         "assert not {'pyspark', 'duckdb', 'numpy', 'numba'} & sys.modules.keys()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

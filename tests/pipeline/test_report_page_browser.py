@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_report_page_shop import shop_pictures, shop_report
 
-from beforehand.pipeline.report_page import report_page
+from beforehand.pipeline.report import report_page
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beforehand.pipeline.report_charts import delay_chart, lateness_chart, merged, offset_bar, offset_scale
-from beforehand.pipeline.report_text import duration_text, instant, share_text
+from beforehand.pipeline.report.charts import delay_chart, lateness_chart, merged, offset_bar, offset_scale
+from beforehand.pipeline.report.text import duration_text, instant, share_text
 
 
 @pytest.mark.parametrize(

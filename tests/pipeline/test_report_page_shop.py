@@ -6,13 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from html.parser import HTMLParser
 
 from beforehand.cli.shop import shop_run
 from beforehand.diagram import LayoutOptions, Marks, draw
 from beforehand.events import Event
 from beforehand.history import History
-from beforehand.pipeline.report_page import report_page
+from beforehand.pipeline.report import report_page
+from html_pages import Page
 
 # A report like the one that `analyze` writes, made in memory from the demo's shop.
 
@@ -148,58 +148,6 @@ def shop_pictures() -> dict[str, str]:
         "failure:0": draw(history.order(), marks=marks, options=options),
         "violation:0": draw(history.order(), marks=wrong, options=options),
     }
-
-
-# Reading the page without a browser.
-
-VOID = {"br", "col", "input", "link", "meta"}
-
-
-class Page(HTMLParser):
-    """Elements, ids, texts and addresses; complains about what is not closed."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.elements: Counter[str] = Counter()
-        self.ids: Counter[str] = Counter()
-        self.names: set[str] = set()  # Of attributes.
-        self.addresses: list[str] = []
-        self.texts: list[str] = []
-        self.scripts: list[str] = []
-        self.feed(document)
-        self.close()
-        assert self.open == [], f"not closed: {self.open}"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        for name, value in attrs:
-            self.names.add(name)
-            if name == "id":
-                self.ids[value or ""] += 1
-            if name in ("src", "href", "xlink:href", "action", "data", "poster", "srcset"):
-                self.addresses.append(value or "")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)  # SVG closes its elements so.
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open, f"</{tag}> closes nothing"
-        assert self.open.pop() == tag, f"</{tag}> closes another element"
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in ("script", "style"):
-            self.scripts.append(data)
-        else:
-            self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split())
 
 
 def check_page(document: str) -> Page:

@@ -19,7 +19,7 @@ from beforehand.pipeline.census import COUNT, LAST, profile
 from beforehand.pipeline.documents import event_record
 from beforehand.pipeline.jobs.findings import Findings
 from beforehand.pipeline.paths import to_read
-from beforehand.pipeline.report_page import report_page
+from beforehand.pipeline.report import report_page
 from beforehand.pipeline.schemas import (
     DETAIL,
     FILE,

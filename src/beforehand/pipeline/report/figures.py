@@ -7,9 +7,9 @@ from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
 from beforehand.diagram.text import natural_key
-from beforehand.pipeline.report_charts import Bin, delay_chart, lateness_chart, offset_axis, offset_bar, offset_scale
-from beforehand.pipeline.report_parts import Cell, Section, code, figure, more, paragraph, table
-from beforehand.pipeline.report_text import (
+from beforehand.pipeline.report.charts import Bin, delay_chart, lateness_chart, offset_axis, offset_bar, offset_scale
+from beforehand.pipeline.report.parts import Cell, Section, code, figure, more, paragraph, table
+from beforehand.pipeline.report.text import (
     amount_text,
     count,
     duration,

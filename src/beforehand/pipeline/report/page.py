@@ -16,23 +16,23 @@ from collections.abc import Mapping
 
 from beforehand.diagram.page.document import Drawings, asset, document
 from beforehand.diagram.page.markup import Markup, element, joined
-from beforehand.pipeline.report_figures import cards, clocks_section, delays_section, synchrony_section
-from beforehand.pipeline.report_findings import (
+from beforehand.pipeline.report.figures import cards, clocks_section, delays_section, synchrony_section
+from beforehand.pipeline.report.findings import (
     Verdict,
     failures_section,
     hidden_section,
     verdict_of,
     violations_section,
 )
-from beforehand.pipeline.report_parts import Section
-from beforehand.pipeline.report_tables import (
+from beforehand.pipeline.report.parts import Section
+from beforehand.pipeline.report.tables import (
     inputs_section,
     notes_section,
     processes_section,
     rejected_section,
     timings_section,
 )
-from beforehand.pipeline.report_text import string_of
+from beforehand.pipeline.report.text import string_of
 
 __all__ = ["report_page"]
 
@@ -79,12 +79,12 @@ def report_page(report: Mapping[str, object], pictures: Mapping[str, str]) -> st
         main,
         footer,
     ]
-    style = asset("beforehand.pipeline", "report_page.css") + drawings.style
+    style = asset("beforehand.pipeline.report", "page.css") + drawings.style
     return document(
         title=f"{verdict.sign} {verdict.headline}",
         description=verdict.headline,
         style=style,
-        script=asset("beforehand.pipeline", "report_page.js"),
+        script=asset("beforehand.pipeline.report", "page.js"),
         body=body,
     )
 

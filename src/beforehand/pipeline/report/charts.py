@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
-from beforehand.pipeline.report_text import amount_text, duration_text, share_text
+from beforehand.pipeline.report.text import amount_text, duration_text, share_text
 
 __all__ = ["BARS_MAX", "Bin", "delay_chart", "lateness_chart", "merged", "offset_axis", "offset_bar", "offset_scale"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
-from beforehand.pipeline.report_text import amount_text, mapping_of, string_of
+from beforehand.pipeline.report.text import amount_text, mapping_of, string_of
 
 __all__ = ["Cell", "Section", "attributes_of", "code", "figure", "more", "paragraph", "picture", "region", "table"]
 

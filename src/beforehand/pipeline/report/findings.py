@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
-from beforehand.pipeline.report_parts import (
+from beforehand.pipeline.report.parts import (
     Cell,
     Section,
     attributes_of,
@@ -17,7 +17,7 @@ from beforehand.pipeline.report_parts import (
     picture,
     table,
 )
-from beforehand.pipeline.report_text import (
+from beforehand.pipeline.report.text import (
     amount,
     amount_text,
     count,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
-from beforehand.pipeline.report_parts import Cell, Section, code, more, paragraph, table
-from beforehand.pipeline.report_text import (
+from beforehand.pipeline.report.parts import Cell, Section, code, more, paragraph, table
+from beforehand.pipeline.report.text import (
     amount,
     amount_text,
     duration_text,
