@@ -187,6 +187,17 @@ def test_bad_structure_is_told_with_the_events_that_it_is_in(structures: dict[st
     assert rows["duplicate-receive"]["events"] == ["receive/b:1", "receive/b:2"]
 
 
+def test_duplicates_of_small_executions_are_told_with_where_they_stood(structures: dict[str, Analysis]) -> None:
+    lines = STRUCTURE.splitlines(keepends=True)
+    rows = {row["reason"]: row for row in structures["whole"].rejected}
+    for reason in ("duplicate-event", "duplicate-send", "duplicate-receive"):
+        at = rows[reason]["offset"]
+        assert rows[reason]["file"] == "in.jsonl"
+        assert at in {sum(map(len, lines[:number])) for number in range(1, len(lines))}, "it begins a line"
+        execution = {"duplicate-event": "index", "duplicate-send": "send", "duplicate-receive": "receive"}[reason]
+        assert f'"execution": "{execution}"'.encode() in STRUCTURE[at:].splitlines()[0]
+
+
 def test_both_ways_count_bad_structure_alike(structures: dict[str, Analysis]) -> None:
     keys = ("events", "messages", "receives", "unreceived", "unsent", "rejected_reasons", "violations")
     whole, blocks = (structures[way].report for way in ("whole", "blocks"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from beforehand.events import INDEX_MAX, INFERRED, Event, Rejection
+from beforehand.events import INDEX_MAX, INFERRED, Event, EventId, Rejection
 from beforehand.history import History
 from beforehand.history.kernels import NO_TIME
 from beforehand.history.measures import TIME_MAX
@@ -23,7 +24,9 @@ from beforehand.pipeline.schemas import (
     DONE,
     DUPLICATE_RECEIVE,
     DUPLICATE_SEND,
+    FILE,
     MESSAGE_TABLE,
+    OFFSET,
     RECEIVED,
     STORED,
     UNRECEIVED,
@@ -41,6 +44,10 @@ INDEX_TOO_LARGE = "index-too-large"
 """The last indexes of an execution add up to more than 64 bits hold, and so would sizes of pasts."""
 
 
+Place = tuple[int, int]
+"""Where an event stood in the input: file and offset."""
+
+
 def analyze_packs(
     staging: Staging, directory: Directory, *, limit: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -51,19 +58,27 @@ def analyze_packs(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pack: _Pack | None = None
         events: list[Event] = []
+        places: list[Place] = []
         for batch in batches:
             if pack is None and batch.num_rows:
                 pack = _Pack(batch.column("pack")[0].as_py(), staging, directory, limit)
-            for row in zip(*(batch.column(name).to_pylist() for name in EVENT_COLUMNS), strict=True):
+            columns = [batch.column(name).to_pylist() for name in (*EVENT_COLUMNS, FILE, OFFSET)]
+            for *row, file, offset in zip(*columns, strict=True):
                 if events and row[0] != events[-1].execution:
-                    cast(_Pack, pack).analyze(events)
-                    events = []
+                    cast(_Pack, pack).analyze(events, places)
+                    events, places = [], []
                 events.append(event_of(*row))
+                places.append((file, offset))
         if pack is not None:
-            pack.analyze(events)
+            pack.analyze(events, places)
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(pack.end())])], schema=DONE)
 
     return run
+
+
+def _is_again(event: EventId, place: Place, first: dict[EventId, Place]) -> bool:
+    """Whether the event was there before; if not, it is now."""
+    return first.setdefault(event, place) != place
 
 
 class _Pack:
@@ -80,7 +95,7 @@ class _Pack:
         self.failures: list[tuple[int, int, str, str, int]] = []
         self.hidden: list[tuple[str, str, str, int]] = []
 
-    def analyze(self, events: list[Event]) -> None:
+    def analyze(self, events: list[Event], places: list[Place]) -> None:
         last: dict[str, int] = {}
         for event in events:
             last[event.process] = max(event.index, last.get(event.process, 0))
@@ -97,7 +112,7 @@ class _Pack:
         self.counts["executions"] += 1
         self.counts["past"] += int(history._past_counts.sum())
         self.counts["pairs"] += len(history) * (len(history) - 1) // 2
-        self.rejected.reject(history.rejections)
+        self._reject(history, events, places)
         self._check(history)
         sources = _Sources(history)
         for row in sources.message_rows():
@@ -108,6 +123,24 @@ class _Pack:
             self.hidden += [(h.resource, str(h.earlier), str(h.later), h.apart_ns) for h in found][
                 : self.limit - len(self.hidden)
             ]
+
+    def _reject(self, history: History, events: list[Event], places: list[Place]) -> None:
+        """With where they stood: duplicate events in the order of the input, the others by their last event."""
+        if not history.rejections:
+            return
+        first: dict[EventId, Place] = {}
+        again = iter(
+            [place for event, place in zip(events, places, strict=True) if _is_again(event.id, place, first)]
+        )
+        for rejection in history.rejections:
+            if rejection.reason == "duplicate-event":
+                file, offset = next(again)
+            elif rejection.reason == "cycle":  # All of it is wrong together.
+                self.rejected.reject([rejection])
+                continue
+            else:
+                file, offset = first[rejection.events[-1]]
+            self.rejected.reject([replace(rejection, offset=offset)], number=file)
 
     def _check(self, history: History) -> None:
         report = history.check(limit=self.limit)
