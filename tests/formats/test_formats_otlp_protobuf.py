@@ -14,8 +14,8 @@ from beforehand.formats.spans import LogRecord, Note, Parsed, Span, read_otlp
 from beforehand.formats.spans.documents import SPAN_LIMITS, Document, Tolerated
 from beforehand.formats.spans.otlp_protobuf import read_messages
 from beforehand.formats.spans.otlp_records import Resource, resource_of, span_of
+from beforehand.formats.spans.peeking import Peeked
 from beforehand.formats.spans.records import made_up_id
-from beforehand.formats.spans.sources import Peeked
 from span_worlds import block, fixed64, number, varint
 
 TRACE_ID, SPAN_ID = b"\x01" * 16, b"\x02" * 8

@@ -1,5 +1,6 @@
 """Traces made of spans: OTLP, Jaeger and Zipkin. First bytes to spans, then the spans of one execution to events."""
 
+from beforehand.formats.sources import Source
 from beforehand.formats.spans.documents import DOCUMENT_BYTES_MAX, SPAN_LIMITS, format_of
 from beforehand.formats.spans.identity import process_of
 from beforehand.formats.spans.jaeger import read_jaeger
@@ -16,7 +17,6 @@ from beforehand.formats.spans.records import (
     SpanKind,
     canonical_id,
 )
-from beforehand.formats.spans.sources import Source
 from beforehand.formats.spans.zipkin import read_zipkin
 
 __all__ = [

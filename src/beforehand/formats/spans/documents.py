@@ -37,8 +37,8 @@ from beforehand.formats.json_text import KEY_TWICE, NOT_JSON, Json, RefusedError
 from beforehand.formats.lines import Line, split_lines
 from beforehand.formats.native import LINE_TOO_LONG, UNREADABLE
 from beforehand.formats.opening import Limits, Readable
+from beforehand.formats.spans.peeking import Peeked
 from beforehand.formats.spans.records import Note
-from beforehand.formats.spans.sources import Peeked
 
 __all__ = [
     "DOCUMENT_BYTES_MAX",

@@ -39,6 +39,7 @@ from typing import Final, NamedTuple
 from beforehand.events import parse_time
 from beforehand.formats.json_text import Json, RefusedError, compact_json, shown
 from beforehand.formats.opening import Limits
+from beforehand.formats.sources import Source
 from beforehand.formats.spans.documents import (
     DOCUMENT_BYTES_MAX,
     ODD_FIELD,
@@ -70,7 +71,6 @@ from beforehand.formats.spans.records import (
     canonical_id,
     hexadecimal_id,
 )
-from beforehand.formats.spans.sources import Source
 
 __all__ = ["API_ERROR", "read_jaeger"]
 

@@ -33,6 +33,7 @@ from beforehand.events import Rejection
 from beforehand.formats.json_text import Json
 from beforehand.formats.lines import Line
 from beforehand.formats.opening import Limits
+from beforehand.formats.sources import Source
 from beforehand.formats.spans.documents import (
     DOCUMENT_BYTES_MAX,
     SPAN_LIMITS,
@@ -44,9 +45,9 @@ from beforehand.formats.spans.documents import (
 from beforehand.formats.spans.fields import JsonObject, objects
 from beforehand.formats.spans.otlp_protobuf import is_binary, read_messages
 from beforehand.formats.spans.otlp_records import DETAILS, Resource, log_of, resource_of, span_of
+from beforehand.formats.spans.peeking import Peeked
 from beforehand.formats.spans.reading import Item, read_all, records_of, refuse
 from beforehand.formats.spans.records import LogRecord, Parsed, Span
-from beforehand.formats.spans.sources import Peeked, Source
 
 __all__ = ["read_otlp", "read_otlp_lines"]
 

@@ -29,6 +29,7 @@ from beforehand.formats.json_text import Json, RefusedError
 from beforehand.formats.native import UNREADABLE
 from beforehand.formats.opening import Limits
 from beforehand.formats.spans.documents import Document, Tolerated, rejection
+from beforehand.formats.spans.peeking import Peeked
 from beforehand.formats.spans.protobuf import (
     FIXED32,
     FIXED64,
@@ -48,7 +49,6 @@ from beforehand.formats.spans.protobuf import (
     text_field,
     varint_field,
 )
-from beforehand.formats.spans.sources import Peeked
 
 __all__ = ["NOT_PROTOBUF", "is_binary", "read_messages"]
 

@@ -15,9 +15,10 @@ from typing import NamedTuple, NoReturn, TypeAlias
 from beforehand.events import Rejection
 from beforehand.formats.json_text import Json, RefusedError
 from beforehand.formats.opening import Limits
+from beforehand.formats.sources import Source, Sources
 from beforehand.formats.spans.documents import Document, Tolerated, read_documents, rejection
+from beforehand.formats.spans.peeking import Peeked
 from beforehand.formats.spans.records import LogRecord, Parsed, Span
-from beforehand.formats.spans.sources import Peeked, Source, Sources
 
 __all__ = ["Item", "Items", "read_all", "records_of", "refuse"]
 

@@ -41,6 +41,7 @@ from typing import Final, NamedTuple
 
 from beforehand.formats.json_text import Json, RefusedError, shown
 from beforehand.formats.opening import Limits
+from beforehand.formats.sources import Source
 from beforehand.formats.spans.documents import (
     DOCUMENT_BYTES_MAX,
     SPAN_LIMITS,
@@ -60,7 +61,6 @@ from beforehand.formats.spans.fields import (
 )
 from beforehand.formats.spans.reading import Item, read_all, refuse
 from beforehand.formats.spans.records import Parsed, Reference, ReferenceKind, Span, SpanEvent, SpanKind, canonical_id
-from beforehand.formats.spans.sources import Source
 
 __all__ = ["read_zipkin"]
 

@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from beforehand.events import Event, Rejection
+from beforehand.formats.sources import Source
 from beforehand.formats.vector_logs.layouts import GOVECTOR, LAYOUT_UNCLEAR, choose_layout, is_header
 from beforehand.formats.vector_logs.vector_log import VectorLog
-from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, Source, TextLimits, WholeReading
+from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, TextLimits, WholeReading
 
 __all__ = ["read_govector"]
 

@@ -22,10 +22,11 @@ from typing import Final, Literal, TypeAlias
 from beforehand.errors import InputError
 from beforehand.events import Event, Rejection
 from beforehand.formats.json_text import RefusedError
+from beforehand.formats.sources import Source
 from beforehand.formats.vector_logs.javascript_regex import Budget, JavaScriptRegex
 from beforehand.formats.vector_logs.layouts import LAYOUT_UNCLEAR, choose_layout, is_header
 from beforehand.formats.vector_logs.vector_log import Execution, Found, VectorLog, read_clock, split_executions
-from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, Source, TextLimits, WholeReading
+from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, TextLimits, WholeReading
 
 __all__ = ["TimeUnit", "read_shiviz"]
 

@@ -22,8 +22,9 @@ from beforehand.events import INFERRED, Event, Rejection
 from beforehand.formats.json_text import Json, RefusedError, compact_json, decode_json, shown
 from beforehand.formats.lines import Line
 from beforehand.formats.native import LINE_TOO_LONG, NOT_AN_EVENT, UNREADABLE
+from beforehand.formats.sources import Source
 from beforehand.formats.vector_logs.vector_log import VectorLog, own_entry, to_clock
-from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, Source, TextLimits, WholeReading
+from beforehand.formats.vector_logs.whole_text import TEXT_LIMITS_DEFAULT, TextLimits, WholeReading
 
 __all__ = ["read_tracing"]
 

@@ -12,31 +12,26 @@ r"""Logs whose records may span lines: read whole by one task, within a limit, a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final
 
 from beforehand.errors import InputError
 from beforehand.events import Rejection
 from beforehand.formats.lines import Line, split_lines
 from beforehand.formats.native import LINE_TOO_LONG, UNREADABLE
-from beforehand.formats.opening import Limits, Path, Readable, check_file, open_bytes, shown_path
+from beforehand.formats.opening import Limits, Readable
+from beforehand.formats.sources import Source, Sources
 
 __all__ = [
     "ENCODING",
     "TEXT_LIMITS_DEFAULT",
-    "Source",
     "TextLimits",
     "WholeReading",
     "WholeText",
 ]
 
 ENCODING: Final = "encoding"
-
-# A binary stream, a file, or several files that are one log together.
-Source: TypeAlias = Readable | Path | Iterable[Path]
 
 _BOM: Final = b"\xef\xbb\xbf"
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -77,21 +72,11 @@ class WholeReading:
         """A file that is missing or a directory is an `InputError`, raised here, before anything is read."""
         self._limits = limits
         self._bytes_left = limits.text_bytes_max  # Negative: the limit was exceeded, and reading ended there.
-        self._file = file
-        self._stream: Readable | None = None
-        self._paths: list[str] = []
-        if isinstance(source, str | os.PathLike):
-            self._paths = [os.fspath(source)]
-        elif hasattr(source, "read"):  # Asked first, for streams can be iterated too.
-            self._stream = cast(Readable, source)
-        else:
-            self._paths = sorted({os.fspath(path) for path in source})
-        for path in self._paths:
-            check_file(path)
+        self._sources = Sources(source, file=file, limits=limits)
 
     def lines(self) -> Iterator[tuple[str | None, Iterator[Line]]]:
         """Per file, the name to tell and its lines, which must be used up before the next file is asked for."""
-        for name, opening in self._openings():
+        for name, opening in self._sources.opened():
             with opening as stream:
                 yield name, self._within_limit(stream, name)
 
@@ -99,13 +84,6 @@ class WholeReading:
         """Per file, its text."""
         for name, lines in self.lines():
             yield _whole_text(lines, name, self._limits)
-
-    def _openings(self) -> Iterator[tuple[str | None, AbstractContextManager[Readable]]]:
-        if self._stream is not None:
-            yield self._file, nullcontext(self._stream)
-        for path in self._paths:
-            named = self._file if self._file is not None and len(self._paths) == 1 else shown_path(path)
-            yield named, open_bytes(path, limits=self._limits)
 
     def _within_limit(self, stream: Readable, name: str | None) -> Iterator[Line]:
         for line in split_lines(_Counted(stream, self._count), line_bytes_max=self._limits.line_bytes_max):
