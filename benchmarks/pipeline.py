@@ -1,7 +1,8 @@
 """The pipeline on Spark beside Spark's own sort, and explaining beside other ways to find a causal past.
 
 `python -m benchmarks.pipeline 1 10 30` makes histories of so many million events, analyzes them, and writes
-PIPELINE.md (PIPELINE-100.md for 100 million events). Read the ratios: both sides of each were measured in one run, one after the other.
+PIPELINE.md (PIPELINE-100.md for 100 million events). Read the ratios: both sides of each were measured in one run,
+one after the other.
 """
 
 from __future__ import annotations

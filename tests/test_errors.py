@@ -14,6 +14,7 @@ SAMPLES: list[errors.BeforehandError] = [
     errors.ClockExhaustedError(limit=9),
     errors.NotInViewError(process="p"),
     errors.BelowBaseError(process="p", count=1, base=2),
+    errors.DestinationError(protocol="fifo", rule="a message needs a destination"),
     errors.BufferFullError(what="things", limit=3),
     errors.StampDecodeError("why"),
     errors.ViewMismatchError(expected="a", got="b"),

@@ -7,6 +7,7 @@
     │   ├── ClockExhaustedError    a counter reached the end of its range
     │   ├── NotInViewError         a stamp names a process that the agreed view does not have
     │   ├── BelowBaseError         a stamp lies below the cut that lag coding counts from
+    │   ├── DestinationError       a protocol does not send to such a set of processes
     │   └── BufferFullError        a bounded buffer is full and its policy is to refuse
     ├── RemoteProtocolError        a peer broke the rules; nothing of what it said was taken over
     │   ├── StampDecodeError       bytes or text that are not a stamp in canonical form
@@ -38,6 +39,7 @@ __all__ = [
     "ClockExhaustedError",
     "ClockStepError",
     "DeliveryTimeoutError",
+    "DestinationError",
     "DuplicateMessageError",
     "FutureStampError",
     "ImpossibleStampError",
@@ -121,6 +123,15 @@ class BelowBaseError(LocalProtocolError):
         self.process = process
         self.count = count
         self.base = base
+
+
+class DestinationError(LocalProtocolError):
+    """`protocol` does not send to the processes that were given; `rule` says which ones it does."""
+
+    def __init__(self, *, protocol: str, rule: str) -> None:
+        super().__init__(f"{protocol}: {rule}")
+        self.protocol = protocol
+        self.rule = rule
 
 
 class BufferFullError(LocalProtocolError):

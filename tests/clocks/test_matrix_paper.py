@@ -77,3 +77,23 @@ def test_what_cannot_be_is_refused() -> None:
     for wrong in ((), ("P1",), ("P2", "P2")):
         with pytest.raises(LocalProtocolError):
             p1.send(*wrong)
+
+
+def test_a_clock_made_again_from_its_stamp_goes_on_where_it_was() -> None:
+    p1, p2, p3 = clocks()
+    direct = p1.send("P3")
+    p2.deliver(p1.send("P2"))
+    again = MatrixClock("P2", VIEW, start=p2.stamp())
+    assert again.send("P3") == p2.send("P3")
+
+    p3.deliver(direct)
+    restarted = MatrixClock("P3", VIEW, start=p3.stamp())
+    with pytest.raises(DuplicateMessageError):
+        restarted.deliver(direct)
+
+
+def test_a_clock_does_not_start_from_the_stamp_of_another_process_or_view() -> None:
+    p1, _, _ = clocks()
+    for process, view in (("P2", VIEW), ("P1", View(["P1", "P2", "P3"], number=1))):
+        with pytest.raises(LocalProtocolError, match="stamp of its own"):
+            MatrixClock(process, view, start=p1.stamp())

@@ -92,13 +92,21 @@ class MatrixStamp(Stamp):
 class MatrixClock:
     """The matrix clock of one process. Thread-safe. Waiting is the caller's: see `missing`."""
 
-    def __init__(self, process: str, view: View) -> None:
+    def __init__(self, process: str, view: View, *, start: MatrixStamp | None = None) -> None:
+        """`start` is what `stamp` gave for this process before a restart."""
         self.process: Final = process
         self.view: Final = view
         self._me: Final = view.position(process)
         self._size: Final = len(view.processes)
         self._lock: Final = Lock()
-        self._counts = [0] * self._size**2  # M, row by row.
+        if start is not None and (start.view != view or start.sender != process):
+            raise LocalProtocolError(f"the clock of {process!r} starts with a stamp of its own, in its own view")
+        self._counts = [0] * self._size**2 if start is None else list(start.counts)  # M, row by row.
+
+    def stamp(self) -> MatrixStamp:
+        """The matrix as it stands, without sending: from it the clock can be made again (`start`)."""
+        with self._lock:
+            return MatrixStamp(self.view, self.process, tuple(self._counts))
 
     def send(self, *to: str) -> MatrixStamp:
         """One message goes to all of `to`: the stamp that it must carry, the same for every destination."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = ["SequenceSet"]
 
 
@@ -13,9 +15,11 @@ class SequenceSet:
 
     __slots__ = ("_above", "_mark")
 
-    def __init__(self, mark: int = 0) -> None:
+    def __init__(self, mark: int = 0, above: Iterable[int] = ()) -> None:
         self._mark = mark  # All numbers up to this one are in.
         self._above: set[int] = set()  # Those above the mark, none equal to mark + 1.
+        for number in above:
+            self.add(number)
 
     def add(self, number: int) -> bool:
         """Whether the number was not in before; it is now."""
@@ -36,6 +40,11 @@ class SequenceSet:
     @property
     def mark(self) -> int:
         return self._mark
+
+    @property
+    def above(self) -> tuple[int, ...]:
+        """The numbers above the mark, sorted: with the mark, all that is needed to make the set again."""
+        return tuple(sorted(self._above))
 
     @property
     def gaps(self) -> int:

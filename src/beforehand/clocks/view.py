@@ -65,6 +65,9 @@ class View:
         """The same members, counting from `cut`, which every member has passed and both sides know."""
         return View(self.processes, number=self.number if number is None else number, base=cut)
 
+    def __contains__(self, process: object) -> bool:
+        return process in self._positions
+
     def position(self, process: str) -> int:
         try:
             return self._positions[process]

@@ -1,0 +1,427 @@
+"""Membership: a group whose members leave and are evicted, over any protocol; it knows what is stable.
+
+Guarantees:
+  P1  Agreement: two members that both install views v and v + 1 deliver the same messages of view v (each of them
+      those that are addressed to it); what one of them has sent in v is among them.
+  P2  Order: what the protocol promises holds across the change: all of view v comes before all of view v + 1.
+  P3  Views are numbered; two members that install view v + 1 install the same members.
+  P4  Liveness: if the leader of a flush and all who stay are up in the end, the next view is installed.
+  P5  `stable()` is exact: it never names a message that a member which stays may still lack.
+P1 is for those who stay. One that was evicted may have delivered what nobody else has, just before it stopped.
+
+Assumes FIFO channels (a `ReliableLink` *under* this layer: `ReliableLink(Membership(...))`), and that the operator
+who calls `evict` is right that the process has stopped. It may be wrong without harm to those who stay: what comes
+from the evicted one is of an old view and dropped, and the evicted one is told (`Gone`). Two operators who evict
+each other cannot both go on: a new view needs a majority of the old one, unless `force`.
+
+How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays,
+on `Prepare`: stops sending and delivering, and reports all that the protocol holds, all that it delivered and does
+not know to be stable, and all that it sent and does not know to be stable. The leader settles the reports into one
+order (`flush.settle`) and sends `Install`; each member delivers what it lacks of the list, in its order, and starts
+the protocol afresh in the next view. What the application sends in between waits for that.
+
+Why it holds is written in `view_change`. A leader that stops for good during its flush holds everybody up
+(`missing()` says so) until it is evicted in turn, by a larger ballot. A leader that comes back from its snapshot
+goes on.
+
+Cost: an acknowledgement per delivery and a number per sender now and then, both gathered over `notice_interval`:
+these are the null messages of silent members. A view change costs two rounds and the messages that are not stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from beforehand.clocks.view import View
+from beforehand.errors import BufferFullError, LocalProtocolError, RemoteProtocolError
+from beforehand.ordering.effects import (
+    Deliver,
+    Effect,
+    Effects,
+    Installed,
+    Persist,
+    Refused,
+    Sent,
+    SetTimer,
+    Transmit,
+)
+from beforehand.ordering.flush import (
+    Acknowledged,
+    Ballot,
+    Behind,
+    Gone,
+    Install,
+    InView,
+    Outvoted,
+    Prepare,
+    Reported,
+    Stable,
+)
+from beforehand.ordering.message import Level
+from beforehand.ordering.protocol import (
+    DeliveryProtocol,
+    Destinations,
+    Missing,
+    Pending,
+    Report,
+    Traits,
+    destinations,
+    service_level,
+)
+from beforehand.ordering.stability import Stability, StabilitySnapshot
+from beforehand.ordering.view_change import ViewChange, ViewChangeSnapshot
+
+__all__ = ["Factory", "Membership", "MembershipSnapshot"]
+
+Factory = Callable[[str, View, int], DeliveryProtocol]
+"""Builds the protocol of a process in a view; the number is the last one that it gave to a message before."""
+
+QUEUE_MAX: Final = 10_000
+NOTICE_INTERVAL: Final = 100_000_000
+ASK_AFTER: Final = 4
+"""After so many notice intervals the leader of a flush asks again those who have not reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipSnapshot:
+    """All of it; `within` is what the protocol of this view needs."""
+
+    view: View
+    within: Any
+    stability: StabilitySnapshot
+    queue: tuple[tuple[bytes, tuple[str, ...], Level], ...]
+    ahead: tuple[tuple[str, InView], ...]
+    change: ViewChangeSnapshot
+
+
+class Membership:
+    """Wraps the protocols that `make` builds, one per view. It has the interface of a protocol, and more."""
+
+    def __init__(
+        self,
+        process: str,
+        view: View,
+        make: Factory,
+        *,
+        notice_interval: int = NOTICE_INTERVAL,
+        queue_max: int = QUEUE_MAX,
+    ) -> None:
+        """`notice_interval` is in the unit of `now` (100 ms if ns); `queue_max` bounds what waits during a flush."""
+        if notice_interval < 1 or queue_max < 1:
+            raise LocalProtocolError("a membership needs a positive interval and queue")
+        self.process: Final = process
+        self.view = view
+        self._make: Final = make
+        self._notice_interval: Final = notice_interval
+        self._queue_max: Final = queue_max
+        self.within = make(process, view, 0)
+        self._stability = Stability(process)
+        self._queue: list[
+            tuple[bytes, tuple[str, ...], Level]
+        ] = []  # Sends that wait for the view; at most queue_max.
+        self._ahead: list[tuple[str, InView]] = []  # Packets of the next view; at most queue_max.
+        self._change: Final = ViewChange(process, view, report=self._reported, ask_after=ASK_AFTER * notice_interval)
+        self._notice_at: int | None = None  # When to tell others what we have.
+        self._tick_within: int | None = None  # When the protocol within wants its tick.
+        self._timer: int | None = None  # What our driver's timer is set to.
+
+    @property
+    def traits(self) -> Traits:
+        return self.within.traits
+
+    @property
+    def flushing(self) -> bool:
+        """Whether sends and deliveries wait for the next view."""
+        return self._change.promised is not None
+
+    @property
+    def departed(self) -> bool:
+        """Whether this process is no longer a member."""
+        return self.process not in self.view
+
+    def send(
+        self, payload: bytes, to: Iterable[str] | None = None, *, now: int, level: Level | None = None
+    ) -> list[Effect]:
+        self._refuse_if_departed()
+        chosen = destinations(self.traits, self.view, self.process, to)
+        call = Effects()
+        if self.flushing:
+            if len(self._queue) >= self._queue_max:
+                raise BufferFullError(what="messages that wait for the next view", limit=self._queue_max)
+            self._queue.append((payload, chosen, service_level(self.traits, level)))
+            call.changed = True
+        else:
+            self._pass_on(self.within.send(payload, chosen, now=now, level=level), call, now)
+        return self._finish(call)
+
+    def evict(self, processes: Iterable[str], *, now: int, force: bool = False) -> list[Effect]:
+        """Remove processes that have stopped. `force` allows a view without a majority of this one."""
+        self._refuse_if_departed()
+        chosen = set(processes) & set(self.view.processes)
+        if self.process in chosen:
+            raise LocalProtocolError("a member does not evict itself: it leaves")
+        self._change.force = self._change.force or force
+        if not self._change.may_go_on_without(chosen | self._change.wanted):
+            stay = len(self.view.processes) - len(chosen | self._change.wanted)
+            raise LocalProtocolError(
+                f"{stay} of {len(self.view.processes)} members are no majority: two such groups could both go on. "
+                "If the others are surely gone, use force"
+            )
+        self._change.wanted |= chosen
+        return self._begin(now)
+
+    def leave(self, *, now: int) -> list[Effect]:
+        """Leave the group. It is done when `Installed` comes with a view that this process is not in."""
+        self._refuse_if_departed()
+        if len(self.view.processes) == 1:
+            raise LocalProtocolError("the last member has no group to leave")
+        self._change.wanted.add(self.process)
+        return self._begin(now)
+
+    def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
+        if sender == self.process:
+            raise RemoteProtocolError("a packet of our own came back")
+        if self.departed:
+            return []  # Whatever it is, it is no longer for us.
+        call = Effects()
+        match packet:
+            case InView() if packet.view > self.view.number:
+                self._keep_for_later(sender, packet, call)
+            case Prepare() if packet.ballot.view < self.view.number:
+                self._change.help_up(sender, packet.ballot.view, call)
+            case Install():
+                self._install(self._change.take_install(packet, call), call, now)
+            case Gone():
+                self._take_gone(packet, call)
+            case InView() | Prepare() | Reported() if sender not in self.view:
+                call.transmit((sender,), Gone(view=self.view.number, members=self.view.processes))
+            case InView():
+                self._take_inner(sender, packet, call, now)
+            case Acknowledged():
+                self._take_acknowledgement(sender, packet, call, now)
+            case Stable():
+                self._take_stable(sender, packet, call)
+            case Prepare():
+                self._change.take_prepare(sender, packet, call)
+            case Reported():
+                self._install(self._change.take_report(sender, packet, call, now), call, now)
+            case Outvoted():
+                self._install(self._change.take_outvoted(packet, call, now), call, now)
+            case Behind():
+                self._change.help_up(sender, packet.view, call)
+            case _:
+                raise RemoteProtocolError(f"{sender!r} sent a {type(packet).__name__}, which no member sends")
+        return self._finish(call)
+
+    def tick(self, *, now: int) -> list[Effect]:
+        if self.departed:
+            return []
+        call = Effects()
+        if not self.flushing and (self._tick_within is None or now >= self._tick_within):
+            self._tick_within = None
+            self._pass_on(self.within.tick(now=now), call, now)
+        if self._notice_at is None or now >= self._notice_at:
+            self._notice_at = None
+            self._give_notice(call)
+        self._change.ask_again(call, now)
+        return self._finish(call)
+
+    def pending(self) -> list[Pending]:
+        return [] if self.departed else self.within.pending()
+
+    def missing(self) -> list[Missing]:
+        if self.departed:
+            return []
+        return self._change.missing() or self.within.missing()
+
+    def stable(self) -> Mapping[str, int]:
+        return self._stability.known()
+
+    def report(self) -> Report:
+        return self.within.report()
+
+    def snapshot(self) -> MembershipSnapshot:
+        return MembershipSnapshot(
+            self.view,
+            self.within.snapshot(),
+            self._stability.snapshot(),
+            tuple(self._queue),
+            tuple(self._ahead),
+            self._change.snapshot(),
+        )
+
+    def restore(self, snapshot: Any) -> None:
+        if type(snapshot) is not MembershipSnapshot:
+            raise LocalProtocolError("this is not a snapshot of Membership")
+        here = self.process in snapshot.view
+        if here and snapshot.view != self.view:
+            self.within = self._make(self.process, snapshot.view, snapshot.stability.number)
+        if here:
+            self.within.restore(snapshot.within)
+        self.view = snapshot.view
+        self._stability.restore(snapshot.stability)
+        self._queue, self._ahead = list(snapshot.queue), list(snapshot.ahead)
+        self._change.restore(self.view, snapshot.change)
+        self._notice_at = self._tick_within = self._timer = None
+
+    def check_invariants(self) -> None:
+        if self.departed:
+            return
+        self.within.check_invariants()
+        self._stability.check_invariants()
+        self._change.check_invariants()
+
+    def _refuse_if_departed(self) -> None:
+        if self.departed:
+            raise LocalProtocolError(f"{self.process!r} is no longer a member of the group")
+
+    # The ordinary life of a view.
+
+    def _take_inner(self, sender: str, packet: InView, call: Effects, now: int) -> None:
+        if packet.view > self.view.number:
+            self._keep_for_later(sender, packet, call)
+        elif packet.view == self.view.number and not self.flushing:
+            self._pass_on(self.within.receive(sender, packet.packet, now=now), call, now)
+        # Else it is of a view that is settled, or being settled: its sender has reported it, or has stopped.
+
+    def _keep_for_later(self, sender: str, packet: InView, call: Effects) -> None:
+        if len(self._ahead) >= self._queue_max:
+            raise BufferFullError(what="packets of the next view", limit=self._queue_max)
+        if not self._ahead:
+            call.transmit((sender,), Behind(view=self.view.number))  # In case the leader does not come to tell us.
+        self._ahead.append((sender, packet))
+        call.changed = True
+
+    def _pass_on(self, effects: Iterable[Effect], call: Effects, now: int) -> None:
+        for effect in effects:
+            match effect:
+                case Sent():
+                    self._stability.sent(effect.message, effect.place)
+                    call.happen(effect)
+                case Deliver():
+                    self._stability.delivered(effect.message, effect.place)
+                    call.happen(effect)
+                case Transmit():
+                    call.transmit(effect.to, InView(view=self.view.number, packet=effect.packet))
+                case SetTimer():
+                    self._tick_within = effect.at
+                case Persist():
+                    call.changed = True
+                case _:
+                    call.happen(effect)
+        self._expect_notice(now)
+
+    def _take_acknowledgement(self, sender: str, packet: Acknowledged, call: Effects, now: int) -> None:
+        if packet.view == self.view.number:
+            self._stability.acknowledged(sender, packet.numbers)
+            self._expect_notice(now)
+            call.changed = True
+
+    def _take_stable(self, sender: str, packet: Stable, call: Effects) -> None:
+        if packet.view == self.view.number:
+            self._stability.is_stable(sender, packet.number)
+            call.changed = True
+
+    def _expect_notice(self, now: int) -> None:
+        if self._notice_at is None and self._stability.has_news:
+            self._notice_at = now + self._notice_interval
+
+    def _give_notice(self, call: Effects) -> None:
+        if self.flushing:
+            return
+        owed, stable = self._stability.take_news()
+        for sender, numbers in owed:
+            call.transmit((sender,), Acknowledged(view=self.view.number, numbers=numbers))
+        if stable is not None:
+            call.transmit(self._others(self.view.processes), Stable(view=self.view.number, number=stable))
+
+    # The change to the next view.
+
+    def _begin(self, now: int) -> list[Effect]:
+        call = Effects()
+        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
+        return self._finish(call)
+
+    def _reported(self, ballot: Ballot) -> Reported:
+        report = self.within.report()
+        held = {h.message.key: h for h in report.held}
+        for h in self._stability.held():
+            known = held.get(h.message.key)
+            if known is None or known.place is None or h.place is not None:
+                held[h.message.key] = h
+        return Reported(
+            ballot=ballot,
+            held=tuple(h for _, h in sorted(held.items())),
+            time=report.time,
+            stable=tuple(sorted(self._stability.known().items())),
+            reached=self._stability.reached,
+            stopped=tuple(sorted(self._change.wanted - {self.process})),
+        )
+
+    def _take_gone(self, packet: Gone, call: Effects) -> None:
+        if packet.view >= self.view.number and self.process not in packet.members:
+            self._depart(View(packet.members, number=packet.view), call)
+
+    def _install(self, install: Install | None, call: Effects, now: int) -> None:
+        if install is None:
+            return
+        for message, place in install.messages:
+            if self.process in message.to and not self._stability.has_delivered(message):
+                call.happen(Deliver(message=message, place=place))
+        view = View(install.members, number=self.view.number + 1)
+        if self.process not in view:
+            self._depart(view, call)
+            return
+        waiting = [*self.within.report().unsent, *self._queue]
+        ahead = [(sender, packet) for sender, packet in self._ahead if packet.view >= view.number]
+        self.view = view
+        self.within = self._make(self.process, view, self._stability.number)
+        self._stability = Stability(self.process, self._stability.number)
+        self._settle_down(install)
+        call.happen(Installed(view=view))
+        self._pass_on(self.within.tick(now=now), call, now)
+        for sender, packet in ahead:
+            self._take_ahead(sender, packet, call, now)
+        for payload, to, level in waiting:
+            self._send_late(payload, to, level, call, now)
+        if self._change.wanted:
+            self._install(self._change.lead(call, now, above=None), call, now)
+
+    def _settle_down(self, install: Install | None) -> None:
+        """No flush any more."""
+        self._change.settled(self.view, install)
+        self._queue, self._ahead = [], []
+        self._notice_at = self._tick_within = None
+
+    def _take_ahead(self, sender: str, packet: InView, call: Effects, now: int) -> None:
+        if sender not in self.view:
+            return
+        try:
+            self._take_inner(sender, packet, call, now)
+        except RemoteProtocolError as error:
+            call.happen(Refused(process=sender, why=str(error)))
+
+    def _send_late(self, payload: bytes, to: tuple[str, ...], level: Level, call: Effects, now: int) -> None:
+        stay = [p for p in to if p in self.view]
+        if not stay or (self.traits.destinations is Destinations.ALL and len(self._others(tuple(stay))) == 0):
+            call.happen(Refused(process=to[0], why="a message was not sent: all whom it should go to have left"))
+            return
+        self._pass_on(self.within.send(payload, stay, now=now, level=level), call, now)
+
+    def _depart(self, view: View, call: Effects) -> None:
+        self.view = view
+        self._settle_down(None)
+        call.happen(Installed(view=view))
+
+    def _others(self, processes: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(p for p in processes if p != self.process)
+
+    def _finish(self, call: Effects) -> list[Effect]:
+        due = [at for at in (self._notice_at, self._change.ask_at, self._tick_within) if at is not None]
+        timer = min(due, default=None)
+        if timer != self._timer:
+            self._timer = timer
+            call.timer(timer)
+        return call.finish()
