@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import clocks, history
+from benchmarks import clocks, history, ordering
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -28,7 +28,7 @@ def heading() -> Iterator[str]:
 
 def main() -> int:
     lines: list[str] = []
-    for part in (heading(), clocks.report(), history.report()):
+    for part in (heading(), clocks.report(), history.report(), ordering.report()):
         for line in part:
             print(line, flush=True)
             lines.append(line)
