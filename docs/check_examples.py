@@ -95,10 +95,11 @@ def _execute(
     try:
         with contextlib.redirect_stdout(printed):
             if isinstance(statement, ast.Expr):
-                code = compile(ast.Expression(statement.value), page.name, "eval")
+                code = compile(ast.Expression(statement.value), page.name, "eval", dont_inherit=True)
                 value = eval(code, namespace)  # noqa: S307 (our own pages: running them is the point)
             else:
-                code = compile(ast.Module([statement], []), page.name, "exec")
+                # Not our own `annotations`: a reader who types the example has none.
+                code = compile(ast.Module([statement], []), page.name, "exec", dont_inherit=True)
                 value = None
                 exec(code, namespace)  # noqa: S102 (as above)
     except Exception as error:  # noqa: BLE001 (whatever an example raises is its failure)

@@ -35,8 +35,10 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.events": ("docs/reference/events.md",),
     "beforehand.formats": ("docs/reference/events.md", "docs/reference/mapped.md"),
     "beforehand.history": ("docs/reference/history.md",),
+    "beforehand.ordering": ("docs/reference/ordering/",),
     "beforehand.pipeline": ("docs/reference/pipeline.md",),
     "beforehand.predicate": ("docs/reference/predicate.md",),
+    "beforehand.sim": ("docs/reference/sim.md",),
 }
 """Each room and where its reference is: a page, or a folder (ends in a slash)."""
 
@@ -123,8 +125,9 @@ def reasons_in(source: Path) -> dict[str, str]:
 
 
 def signature(name: str, function: Callable[..., object], *, method: bool = False) -> str:
-    """How a call is written, without types: `send(*to)`."""
+    """How a call is written, without types: `send(*to)`. Private parameters are left out."""
     parameters = list(inspect.signature(function).parameters.values())[1 if method else 0 :]
+    parameters = [parameter for parameter in parameters if not parameter.name.startswith("_")]
     parts: list[str] = []
     star = slash = False
     for parameter in parameters:

@@ -13,6 +13,8 @@ from beforehand.cli.shop import shop_run
 from beforehand.diagram import Axis, LayoutOptions, Marks, Theme, layout, to_svg
 from beforehand.events import Event
 from beforehand.history import History
+from beforehand.ordering import CausalBroadcast, Fifo
+from beforehand.sim import Delay, Operation, Scenario, simulate
 
 __all__ = ["BLOCKS", "BLOCKS_CUT", "PICTURES", "checkout", "event"]
 
@@ -253,6 +255,40 @@ def _failed_request() -> str:
     return _draw(shown, "What led to the failed checkout", description, marks=marks, options=options)
 
 
+PEOPLE: Final = ("ann", "bob", "eve")
+
+CHAT: Final = Scenario(
+    protocol="causal-broadcast",
+    processes=PEOPLE,
+    operations=(
+        Operation(process="ann", at=0, to=PEOPLE),
+        Operation(process="bob", at=0, to=PEOPLE, after=1),
+    ),
+    delay=Delay(longest=10_000_000),
+    seed=5,
+)
+"""The scenario of the tutorial that builds a protocol, with the first seed at which its first version fails. The
+page shows that `Fifo` has the same run, and that `CausalBroadcast` is what the tutorial arrives at."""
+
+
+def _answer_first() -> str:
+    outcome = simulate(CHAT, make=Fifo)
+    (violation,) = [v for v in History(outcome.record.events).check().violations if v.kind == "causal"]
+    late = violation.events[-1]  # Not the message: it went to all, and two of its three arrows are fine.
+    marks = Marks(violations=[late], notes={late: "the question, after its answer"})
+    description = "Eve delivers bob.1, which Bob sent after he had delivered ann.1, before she delivers ann.1."
+    options = LayoutOptions(processes=PEOPLE, column_width=110)
+    return _draw(outcome.record.events, "The answer comes first", description, marks=marks, options=options)
+
+
+def _answer_waits() -> str:
+    outcome = simulate(CHAT, make=CausalBroadcast)
+    assert outcome.verdict.passed
+    description = "The same packets with the same delays; Eve delivers ann.1 first, for bob.1 waits for it."
+    options = LayoutOptions(processes=PEOPLE, column_width=110)
+    return _draw(outcome.record.events, "The answer waits", description, options=options)
+
+
 PICTURES: Final = {
     "checkout.svg": _tutorial,
     "checkout-time.svg": _tutorial_time,
@@ -266,5 +302,7 @@ PICTURES: Final = {
     "two-blocks.svg": _two_blocks,
     "second-block.svg": _second_block,
     "failed-request.svg": _failed_request,
+    "answer-first.svg": _answer_first,
+    "answer-waits.svg": _answer_waits,
 }
 """File name below docs/pictures → what draws it."""

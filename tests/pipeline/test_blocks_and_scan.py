@@ -11,7 +11,10 @@ import pytest
 from beforehand.events import Event
 from beforehand.history import History
 from beforehand.history.kernels import NO_TIME, shrink
-from beforehand.pipeline.block import UNSENT, Block, replay, summarize, without_cycles
+from beforehand.pipeline import chains as chains_module
+from beforehand.pipeline import room
+from beforehand.pipeline.block import UNSENT, Block, replay, summarize, wire, without_cycles
+from beforehand.pipeline.chains import Chains, links_of
 from beforehand.pipeline.scan import Scan
 from random_histories import as_events, random_steps
 
@@ -60,7 +63,9 @@ def blocks_of(history: History, cuts: np.ndarray) -> list[tuple[Block, np.ndarra
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_summarize_scan_and_replay_equal_the_history_in_memory(seed: int, tmp_path: Path) -> None:
+def test_summarize_scan_and_replay_equal_the_history_in_memory(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = Random(seed)
     steps = random_steps(
         random,
@@ -79,7 +84,12 @@ def test_summarize_scan_and_replay_equal_the_history_in_memory(seed: int, tmp_pa
 
     # Every other history keeps no stamp in memory that is in flight.
     spill = tmp_path / "flights" if seed % 2 else None
+    # And every fourth one keeps its arrays in files, worked on in small pieces.
+    monkeypatch.setattr(room, "SLICE", 1 + seed % 13)
+    monkeypatch.setattr(chains_module, "SLICE", 1 + seed % 13)
+    place = room.Room(tmp_path if seed % 4 == 2 else None)
     scan = Scan(len(history.processes), small=True, spill=spill, bytes_max=40)
+    chains = Chains(len(history.processes))
     causal, fifo = 0, 0
     for number, (block, rows) in enumerate(blocks):
         until: dict[tuple[int, int], int] = {}
@@ -90,13 +100,12 @@ def test_summarize_scan_and_replay_equal_the_history_in_memory(seed: int, tmp_pa
             key = (int(columns.process[send]), int(columns.index[send]))
             until[key] = max(until.get(key, 0), int(last_block[message]))
         leaving = sorted(until)
-        clear, knots = without_cycles(block)
+        clear, knots = without_cycles(block, room=place)
         assert not knots
-        summary = summarize(
-            clear, np.array([p for p, _ in leaving], np.int32), np.array([i for _, i in leaving], np.int64)
-        )
+        sender, send = np.array([p for p, _ in leaving], np.int32), np.array([i for _, i in leaving], np.int64)
+        summary = summarize(clear, sender, send, room=place)
         entry = scan.entry(summary)
-        result = replay(clear, entry, kept=np.arange(block.rows))
+        result = replay(clear, entry, kept=np.arange(block.rows), room=place)
         for at, row in enumerate(rows.tolist()):
             event = columns.events[row]
             assert (result.kept[at] == history.stamps[row]).all()
@@ -104,7 +113,12 @@ def test_summarize_scan_and_replay_equal_the_history_in_memory(seed: int, tmp_pa
             time = None if result.causal_time[at] == NO_TIME else result.causal_time[at]
             assert time == history.causal_time(event)
         causal, fifo = causal + int(result.causal.sum()), fifo + int(result.fifo.sum())
-        scan.step(summary, entry, np.array([until[key] for key in leaving], np.int64))
+        passed = np.array([until[key] for key in leaving], np.int64)
+        scan.step(summary, entry, passed)
+        times = np.empty(block.rows, np.int64)
+        chains.step(links_of(clear, wire(clear, place), sender, send), sender, send, passed, times)
+        assert times.tolist() == [history.lamport_time(columns.events[row]) for row in rows.tolist()]
+        assert chains.flights.keys() == scan.flights.keys()
         assert (scan.front == result.front).all()
         assert (scan.front_time == result.front_time).all()
         assert (scan.known_sends == result.known_sends).all()

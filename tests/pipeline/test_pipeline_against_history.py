@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import duckdb
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from beforehand.events import Event
 from beforehand.formats import write_events
 from beforehand.history import History
+from beforehand.pipeline import room, tables
+from beforehand.pipeline.jobs import large, running
 from beforehand.pipeline.jobs.analyze import Settings, analyze
 from beforehand.pipeline.stored import StoredHistory
 from beforehand.pipeline.stored.checking import found_violations
@@ -38,12 +42,52 @@ def _world(kind: str, histories: int) -> list[Event]:
 def test_the_spark_result_equals_the_history_in_memory(
     spark: SparkSession, tmp_path: Path, kind: str, blocks: int | None, histories: int
 ) -> None:
-    events = _world(kind, histories)
+    _analyze_and_compare(_world(kind, histories), tmp_path, blocks)
+
+
+@pytest.mark.parametrize("kind", ["sound", "broken"])
+@pytest.mark.parametrize(("blocks", "histories"), [(1, 20), (5, 12)])
+def test_blocks_that_are_streamed_through_files_give_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, blocks: int, histories: int
+) -> None:
+    # The tasks run here, so that they see these limits: every block takes many batches, slices and row groups.
+    monkeypatch.setattr(large, "run_over", _run_here)
+    monkeypatch.setattr(running, "run_over", _run_here)
+    monkeypatch.setattr(large, "HELD_EVENTS_MAX", 10)
+    monkeypatch.setattr(room, "SLICE", 16)
+    monkeypatch.setattr(tables, "ROW_GROUP_ROWS", 25)
+    made = _count_rooms(monkeypatch)
+
+    _analyze_and_compare(_world(kind, histories), tmp_path, blocks)
+
+    assert made["files"] > histories
+
+
+def _run_here(frame: DataFrame, task: running.Task) -> list[dict[str, Any]]:
+    batches = iter(frame.toArrow().to_batches(max_chunksize=7))
+    return [json.loads(text) for batch in task(batches) for text in batch.column(0).to_pylist()]
+
+
+def _count_rooms(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    made: Counter[str] = Counter()
+    make = room.Room.__init__
+
+    def counted(self: room.Room, folder: Path | None = None) -> None:
+        made["memory" if folder is None else "files"] += 1
+        make(self, folder)
+
+    monkeypatch.setattr(room.Room, "__init__", counted)
+    return made
+
+
+def _analyze_and_compare(events: list[Event], tmp_path: Path, blocks: int | None) -> None:
     write_events(events, tmp_path / "events.jsonl")
     oracle = History.by_execution(events)
 
     report = analyze(
-        [str(tmp_path / "events.jsonl")], tmp_path / "history", Settings(blocks=blocks, witnesses=10_000)
+        [str(tmp_path / "events.jsonl")],
+        tmp_path / "history",
+        Settings(blocks=blocks, witnesses=10_000, lamport=True),
     )
 
     stored = StoredHistory.open(tmp_path / "history")
@@ -58,6 +102,9 @@ def test_the_spark_result_equals_the_history_in_memory(
     )
     assert report["receives"] == sum(history.columns.receive_message.size for history in oracle.values())
     assert report["messages"] == sum(len(history.messages) for history in oracle.values())
+    assert report["depth"] == max(
+        history.lamport_time(event) for history in oracle.values() for event in history.columns.events
+    )
     _same_events(tmp_path / "history", oracle)
     _same_violations(stored, oracle, reports)
     random = Random(blocks or 0)
@@ -68,7 +115,8 @@ def test_the_spark_result_equals_the_history_in_memory(
 
 def _same_events(directory: Path, oracle: dict[str, History]) -> None:
     rows = duckdb.sql(
-        f"""SELECT execution, process, index, causal_time, past_size, kind, time FROM '{directory}/events/*.parquet'
+        f"""SELECT execution, process, index, causal_time, past_size, lamport_time, kind, time
+        FROM '{directory}/events/*.parquet'
         ORDER BY execution, causal_time NULLS FIRST, past_size, process, index"""
     ).fetchall()
     expected = [
@@ -78,6 +126,7 @@ def _same_events(directory: Path, oracle: dict[str, History]) -> None:
             event.index,
             history.causal_time(event),
             history.past_size(event),
+            history.lamport_time(event),
             event.kind.value,
             event.time,
         )

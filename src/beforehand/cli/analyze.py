@@ -47,6 +47,7 @@ _FORMATS = ("auto", "native", "parquet", "shiviz", "govector", "tracing", "otlp"
     show_default=True,
     help="Violations of a kind, and failures, that are kept with an explanation.",
 )
+@click.option("--lamport", is_flag=True, help="Give every event its Lamport time too: its longest causal chain.")
 @click.option("--json", "as_json", is_flag=True, help="The report as one JSON document on standard output.")
 def analyze(
     inputs: tuple[str, ...],
@@ -61,6 +62,7 @@ def analyze(
     conf: tuple[str, ...],
     blocks: int | None,
     witnesses: int,
+    lamport: bool,
     as_json: bool,
 ) -> None:
     """Put logs and traces in causal order, on Spark, and write a history directory.
@@ -102,7 +104,13 @@ def analyze(
         time_unit=time_unit,
     )
     chosen = Settings(
-        options=options, replace=replace, master=master, conf=settings, blocks=blocks, witnesses=witnesses
+        options=options,
+        replace=replace,
+        master=master,
+        conf=settings,
+        blocks=blocks,
+        witnesses=witnesses,
+        lamport=lamport,
     )
     if not os.environ.get("BEFOREHAND_DEBUG"):
         _silence_stacks()
@@ -141,6 +149,8 @@ def _summary(report: dict[str, Any], target: Path) -> str:
             f"execution(s); {report['messages']:,} messages, {report['receives']:,} receives"
         )
     ]
+    if report["depth"] is not None:
+        lines.append(f"depth: {report['depth']:,} events in the longest causal chain")
     if report["rejected"]:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in report["rejected_reasons"].items())
         lines.append(f"rejected: {report['rejected']:,} ({reasons})")

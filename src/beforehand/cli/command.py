@@ -35,6 +35,8 @@ _COMMANDS: Final = {
     "measure": "Show clock offsets, synchrony and suspected hidden channels.",
     "draw": "Draw a space-time diagram.",
     "export": "Write events for other programs.",
+    "simulate": "Run an ordering protocol in a world with faults and judge it.",
+    "experiment": "Measure in the simulator what the papers claim.",
     "demo": "Explain a failed checkout in a shop of six processes.",
 }
 

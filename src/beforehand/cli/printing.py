@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from beforehand.pipeline.stored import StoredHistory
 
 __all__ = [
+    "WIDTH",
     "directory_argument",
     "echo_json",
     "echo_table",

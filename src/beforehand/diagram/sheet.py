@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["FONT", "Theme", "style_sheet"]
+__all__ = ["DARK", "FONT", "LIGHT", "Palette", "Theme", "style_sheet"]
 
 FONT: Final = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif'
 
@@ -25,7 +25,9 @@ class Theme(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Palette:
+class Palette:
+    """The colours of one theme."""
+
     paper: str
     ink: str
     muted: str  # Secondary text, concurrent events.
@@ -40,7 +42,7 @@ class _Palette:
     cut: str
 
 
-_LIGHT: Final = _Palette(
+LIGHT: Final = Palette(
     paper="#ffffff",
     ink="#1e2a36",
     muted="#66727f",
@@ -54,7 +56,7 @@ _LIGHT: Final = _Palette(
     violation="#c2183a",
     cut="#0b7468",
 )
-_DARK: Final = _Palette(
+DARK: Final = Palette(
     paper="#12171d",
     ink="#e4eaf0",
     muted="#93a1af",
@@ -135,13 +137,13 @@ _COLOURS: Final = """\
 
 def style_sheet(theme: Theme) -> str:
     """The rules for one drawing, all below the class `st` so that a page may contain several."""
-    base = _DARK if theme is Theme.DARK else _LIGHT
+    base = DARK if theme is Theme.DARK else LIGHT
     rules = _SHAPES % FONT + _colours(base)
     if theme is Theme.AUTO:
-        rules += "@media (prefers-color-scheme:dark){\n" + _colours(_DARK) + "}\n"
+        rules += "@media (prefers-color-scheme:dark){\n" + _colours(DARK) + "}\n"
     return rules
 
 
-def _colours(palette: _Palette) -> str:
-    names = _Palette.__dataclass_fields__
+def _colours(palette: Palette) -> str:
+    names = Palette.__dataclass_fields__
     return _COLOURS.format(**{name: getattr(palette, name) for name in names})

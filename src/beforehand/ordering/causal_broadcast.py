@@ -17,7 +17,9 @@ delivered one by one: P2, P3. For P4 take, of the messages that wait for ever, o
 in its past: all that it waits for is delivered, so it is.
 
 Levels: `fifo` waits for its own sender only, so a message may overtake what its sender had received; the vector
-of what is *known* is then ahead of what is *delivered*, and a later causal message waits for all that is known.
+of what is *known* is then ahead of what is *delivered*, and a later causal message waits for all that is known. With
+one exception: a sender delivers its own message at once (P5), before what it only knows of. Where all messages are
+causal there is no such thing.
 
 Cost: n numbers per message; O(n) per message, parked at most n times.
 """

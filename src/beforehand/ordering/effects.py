@@ -40,11 +40,25 @@ __all__ = [
     "Sent",
     "SetTimer",
     "Transmit",
+    "is_place",
 ]
 
 Place: TypeAlias = "tuple[int | str, ...]"
 """The place of a message in an order that extends the protocol's: of two messages that it orders, the smaller comes
 first."""
+
+
+PLACE_LENGTH_MAX: Final = 64
+"""More parts than a place has; one that a flush makes is longer than its bound by two."""
+
+
+def is_place(value: object) -> bool:
+    """Whether a peer's word is a place: a tuple of numbers and names, not too long."""
+    return (
+        type(value) is tuple
+        and len(value) <= PLACE_LENGTH_MAX
+        and all(type(part) is int or type(part) is str for part in value)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from beforehand.ordering.effects import Place
+from beforehand.ordering.effects import Place, is_place
 from beforehand.ordering.message import NUMBER_MAX, Message
 from beforehand.ordering.protocol import Held
 
@@ -107,6 +107,8 @@ class Reported:
             raise ValueError("not a report")
         if type(self.stable) is not tuple or not all(type(s) is str and _number(n) for s, n in self.stable):
             raise ValueError("not a report")
+        if self.reached is not None and not is_place(self.reached):
+            raise ValueError("not a report")
         if type(self.stopped) is not tuple or not all(type(p) is str for p in self.stopped):
             raise ValueError("not a report")
 
@@ -121,7 +123,7 @@ class Install:
 
     def __post_init__(self) -> None:
         _refuse_bad_members(self.ballot, self.members)
-        if type(self.messages) is not tuple or not all(type(m) is Message for m, _ in self.messages):
+        if type(self.messages) is not tuple or not all(type(m) is Message and is_place(p) for m, p in self.messages):
             raise ValueError("not a list of messages")
 
 

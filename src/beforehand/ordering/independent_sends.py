@@ -152,6 +152,7 @@ class IndependentSends:
         channels=Channels.RELIABLE,
         destinations=Destinations.SOME,
         levels=(Level.CAUSAL,),
+        views=False,  # What is declared names messages of one view.
     )
 
     def __init__(

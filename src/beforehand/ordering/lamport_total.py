@@ -180,7 +180,7 @@ class LamportTotal:
         effects = Effects()
         self._number += 1
         self._clock += 1
-        effects.happen(Sent(message=message))
+        effects.happen(Sent(message=message, place=(self._clock, self._me)))
         if self.process in chosen:
             self._queue.add((self._clock, self._me), message, effects)
         self._tell(LamportMessage(message=message, time=self._clock), effects)

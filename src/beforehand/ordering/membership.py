@@ -1,31 +1,28 @@
 """Membership: a group whose members leave and are evicted, over any protocol; it knows what is stable.
 
-Guarantees:
+Guarantees, for those who stay, if those who are evicted have stopped:
   P1  Agreement: two members that both install views v and v + 1 deliver the same messages of view v (each of them
       those that are addressed to it); what one of them has sent in v is among them.
   P2  Order: what the protocol promises holds across the change: all of view v comes before all of view v + 1.
   P3  Views are numbered; two members that install view v + 1 install the same members.
   P4  Liveness: if the leader of a flush and all who stay are up in the end, the next view is installed.
-  P5  `stable()` is exact: it never names a message that a member which stays may still lack.
-P1 is for those who stay. One that was evicted may have delivered what nobody else has, just before it stopped.
+  P5  `stable()` names no message that a member of this view may lack once it has installed the view.
+One that is evicted may have delivered what nobody else has, just before it stopped.
 
-Assumes FIFO channels (a `ReliableLink` *under* this layer: `ReliableLink(Membership(...))`), and that the operator
-who calls `evict` is right that the process has stopped. It may be wrong without harm to those who stay: what comes
-from the evicted one is of an old view and dropped, and the evicted one is told (`Gone`). Two operators who evict
-each other cannot both go on: a new view needs a majority of the old one, unless `force`.
+Assumes FIFO channels (`ReliableLink(Membership(...))`) and an operator who is right that a process has stopped. A new
+view needs a majority of the old one, unless `force`. That is not consensus: a leader installs as soon as all who stay
+have reported, without a second round, so two operators who evict *living* members against each other can split a
+group. A living process that is evicted is told so when it next speaks (`Gone`).
 
-How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays,
-on `Prepare`: stops sending and delivering, and reports all that the protocol holds, all that it delivered and does
-not know to be stable, and all that it sent and does not know to be stable. The leader settles the reports into one
-order (`flush.settle`) and sends `Install`; each member delivers what it lacks of the list, in its order, and starts
-the protocol afresh in the next view. What the application sends in between waits for that.
+How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays, on
+`Prepare`: stops sending and delivering, and reports all that the protocol holds and all that it sent or delivered and
+does not know to be stable. The leader settles the reports into one order (`flush.settle`) and sends `Install`; each
+member delivers what it lacks of the list, in its order, and starts the protocol afresh in the next view. What the
+application sends in between waits for that. Why it holds is written in `view_change`. A leader that stops for good
+holds everybody up (`missing()` says so) until it is evicted in turn; one that comes back from its snapshot goes on.
 
-Why it holds is written in `view_change`. A leader that stops for good during its flush holds everybody up
-(`missing()` says so) until it is evicted in turn, by a larger ballot. A leader that comes back from its snapshot
-goes on.
-
-Cost: an acknowledgement per delivery and a number per sender now and then, both gathered over `notice_interval`:
-these are the null messages of silent members. A view change costs two rounds and the messages that are not stable.
+Cost: an acknowledgement per delivery and a number per sender now and then, gathered over `notice_interval`: these are
+the null messages of silent members. A view change costs two rounds and the messages that are not stable.
 """
 
 from __future__ import annotations
@@ -38,6 +35,7 @@ from beforehand.clocks.view import View
 from beforehand.errors import BufferFullError, LocalProtocolError, RemoteProtocolError
 from beforehand.ordering.effects import (
     Deliver,
+    Discard,
     Effect,
     Effects,
     Installed,
@@ -80,8 +78,7 @@ Factory = Callable[[str, View, int], DeliveryProtocol]
 
 QUEUE_MAX: Final = 10_000
 NOTICE_INTERVAL: Final = 100_000_000
-ASK_AFTER: Final = 4
-"""After so many notice intervals the leader of a flush asks again those who have not reported."""
+ASK_AFTER: Final = 4  # Notice intervals, after which a leader asks again those who have not reported.
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +114,8 @@ class Membership:
         self._notice_interval: Final = notice_interval
         self._queue_max: Final = queue_max
         self.within = make(process, view, 0)
+        if not self.within.traits.views:
+            raise LocalProtocolError(f"{self.within.traits.name} cannot run in a group whose members change")
         self._stability = Stability(process)
         self._queue: list[
             tuple[bytes, tuple[str, ...], Level]
@@ -124,6 +123,7 @@ class Membership:
         self._ahead: list[tuple[str, InView]] = []  # Packets of the next view; at most queue_max.
         self._change: Final = ViewChange(process, view, report=self._reported, ask_after=ASK_AFTER * notice_interval)
         self._notice_at: int | None = None  # When to tell others what we have.
+        self._catch_up_at: int | None = None  # When to try again what found no room after a view change.
         self._tick_within: int | None = None  # When the protocol within wants its tick.
         self._timer: int | None = None  # What our driver's timer is set to.
 
@@ -146,8 +146,10 @@ class Membership:
     ) -> list[Effect]:
         self._refuse_if_departed()
         chosen = destinations(self.traits, self.view, self.process, to)
+        if type(payload) is not bytes:
+            raise LocalProtocolError("the payload is not bytes")
         call = Effects()
-        if self.flushing:
+        if self.flushing or self._queue:
             if len(self._queue) >= self._queue_max:
                 raise BufferFullError(what="messages that wait for the next view", limit=self._queue_max)
             self._queue.append((payload, chosen, service_level(self.traits, level)))
@@ -162,6 +164,8 @@ class Membership:
         chosen = set(processes) & set(self.view.processes)
         if self.process in chosen:
             raise LocalProtocolError("a member does not evict itself: it leaves")
+        if not chosen:
+            return []  # They are gone already.
         self._change.force = self._change.force or force
         if not self._change.may_go_on_without(chosen | self._change.wanted):
             stay = len(self.view.processes) - len(chosen | self._change.wanted)
@@ -192,7 +196,7 @@ class Membership:
             case Prepare() if packet.ballot.view < self.view.number:
                 self._change.help_up(sender, packet.ballot.view, call)
             case Install():
-                self._install(self._change.take_install(packet, call), call, now)
+                self._install(self._change.take_install(sender, packet, call), call, now)
             case Gone():
                 self._take_gone(packet, call)
             case InView() | Prepare() | Reported() if sender not in self.view:
@@ -204,7 +208,7 @@ class Membership:
             case Stable():
                 self._take_stable(sender, packet, call)
             case Prepare():
-                self._change.take_prepare(sender, packet, call)
+                self._install(self._change.take_prepare(sender, packet, call, now), call, now)
             case Reported():
                 self._install(self._change.take_report(sender, packet, call, now), call, now)
             case Outvoted():
@@ -219,12 +223,16 @@ class Membership:
         if self.departed:
             return []
         call = Effects()
+        self._timer = None  # It may have gone off a little early: it is set again in any case.
         if not self.flushing and (self._tick_within is None or now >= self._tick_within):
             self._tick_within = None
             self._pass_on(self.within.tick(now=now), call, now)
         if self._notice_at is None or now >= self._notice_at:
             self._notice_at = None
             self._give_notice(call)
+        if self._catch_up_at is None or now >= self._catch_up_at:
+            self._catch_up_at = None
+            self._catch_up(call, now)
         self._change.ask_again(call, now)
         return self._finish(call)
 
@@ -245,7 +253,7 @@ class Membership:
     def snapshot(self) -> MembershipSnapshot:
         return MembershipSnapshot(
             self.view,
-            self.within.snapshot(),
+            None if self.departed else self.within.snapshot(),
             self._stability.snapshot(),
             tuple(self._queue),
             tuple(self._ahead),
@@ -264,7 +272,7 @@ class Membership:
         self._stability.restore(snapshot.stability)
         self._queue, self._ahead = list(snapshot.queue), list(snapshot.ahead)
         self._change.restore(self.view, snapshot.change)
-        self._notice_at = self._tick_within = self._timer = None
+        self._notice_at = self._catch_up_at = self._tick_within = self._timer = None
 
     def check_invariants(self) -> None:
         if self.departed:
@@ -276,8 +284,6 @@ class Membership:
     def _refuse_if_departed(self) -> None:
         if self.departed:
             raise LocalProtocolError(f"{self.process!r} is no longer a member of the group")
-
-    # The ordinary life of a view.
 
     def _take_inner(self, sender: str, packet: InView, call: Effects, now: int) -> None:
         if packet.view > self.view.number:
@@ -302,6 +308,9 @@ class Membership:
                     call.happen(effect)
                 case Deliver():
                     self._stability.delivered(effect.message, effect.place)
+                    call.happen(effect)
+                case Discard():
+                    self._stability.set_aside(effect.message)
                     call.happen(effect)
                 case Transmit():
                     call.transmit(effect.to, InView(view=self.view.number, packet=effect.packet))
@@ -336,8 +345,6 @@ class Membership:
             call.transmit((sender,), Acknowledged(view=self.view.number, numbers=numbers))
         if stable is not None:
             call.transmit(self._others(self.view.processes), Stable(view=self.view.number, number=stable))
-
-    # The change to the next view.
 
     def _begin(self, now: int) -> list[Effect]:
         call = Effects()
@@ -374,18 +381,16 @@ class Membership:
         if self.process not in view:
             self._depart(view, call)
             return
+        within = self._make(self.process, view, self._stability.number)  # If this raises, nothing has changed.
         waiting = [*self.within.report().unsent, *self._queue]
         ahead = [(sender, packet) for sender, packet in self._ahead if packet.view >= view.number]
-        self.view = view
-        self.within = self._make(self.process, view, self._stability.number)
+        self.view, self.within = view, within
         self._stability = Stability(self.process, self._stability.number)
         self._settle_down(install)
         call.happen(Installed(view=view))
         self._pass_on(self.within.tick(now=now), call, now)
-        for sender, packet in ahead:
-            self._take_ahead(sender, packet, call, now)
-        for payload, to, level in waiting:
-            self._send_late(payload, to, level, call, now)
+        self._ahead, self._queue = ahead, waiting
+        self._catch_up(call, now)
         if self._change.wanted:
             self._install(self._change.lead(call, now, above=None), call, now)
 
@@ -393,13 +398,29 @@ class Membership:
         """No flush any more."""
         self._change.settled(self.view, install)
         self._queue, self._ahead = [], []
-        self._notice_at = self._tick_within = None
+        self._notice_at = self._catch_up_at = self._tick_within = None
+
+    def _catch_up(self, call: Effects, now: int) -> None:
+        """Take what waited for this view, packets and sends; what finds no room waits on."""
+        if self.flushing:
+            return
+        try:
+            while self._ahead and self._ahead[0][1].view == self.view.number:
+                self._take_ahead(*self._ahead[0], call, now)
+                del self._ahead[0]
+                call.changed = True
+            while self._queue:
+                self._send_late(*self._queue[0], call, now)
+                del self._queue[0]
+                call.changed = True
+        except BufferFullError:
+            self._catch_up_at = now + self._notice_interval
 
     def _take_ahead(self, sender: str, packet: InView, call: Effects, now: int) -> None:
         if sender not in self.view:
             return
         try:
-            self._take_inner(sender, packet, call, now)
+            self._pass_on(self.within.receive(sender, packet.packet, now=now), call, now)
         except RemoteProtocolError as error:
             call.happen(Refused(process=sender, why=str(error)))
 
@@ -419,8 +440,10 @@ class Membership:
         return tuple(p for p in processes if p != self.process)
 
     def _finish(self, call: Effects) -> list[Effect]:
-        due = [at for at in (self._notice_at, self._change.ask_at, self._tick_within) if at is not None]
-        timer = min(due, default=None)
+        wanted = [self._notice_at, self._change.ask_at]
+        if not self.flushing:
+            wanted += [self._tick_within, self._catch_up_at]
+        timer = min((at for at in wanted if at is not None), default=None)
         if timer != self._timer:
             self._timer = timer
             call.timer(timer)

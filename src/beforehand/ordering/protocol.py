@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from beforehand.clocks.view import View
 from beforehand.errors import DestinationError, LocalProtocolError
-from beforehand.ordering.effects import Effect, Place
+from beforehand.ordering.effects import Effect, Place, is_place
 from beforehand.ordering.message import Level, Message
 
 __all__ = ["Channels", "DeliveryProtocol", "Destinations", "Held", "Missing", "Owed", "Pending", "Report", "Traits"]
@@ -49,6 +49,7 @@ class Traits:
     channels: Channels
     destinations: Destinations
     levels: tuple[Level, ...]  # The service levels that a message may choose from; the last one is the default.
+    views: bool = True  # Whether it can run in a group whose members leave and are evicted.
 
 
 class Owed(StrEnum):
@@ -90,6 +91,12 @@ class Held:
     place: Place | None  # None: it has no place yet, as far as its sender knows, which alone reports it so.
     final: bool = True  # Otherwise a proposal: the place can still grow.
     after: Place | None = None  # Of one without a place: the last place that its sender had delivered before.
+
+    def __post_init__(self) -> None:
+        if type(self.message) is not Message or type(self.final) is not bool:
+            raise ValueError("not a message that is held")
+        if not all(place is None or is_place(place) for place in (self.place, self.after)):
+            raise ValueError("not a place")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

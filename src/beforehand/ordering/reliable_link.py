@@ -140,13 +140,15 @@ class ReliableLink:
         self.within: Final = within
         self.traits: Final = within.traits
         self.process: Final = within.process
-        self._ordered: Final = within.traits.channels is Channels.FIFO if ordered is None else ordered
+        needs = isinstance(within, Membership) or within.traits.channels is Channels.FIFO
+        self._ordered: Final = needs if ordered is None else ordered
         self._resend_after: Final = resend_after
         self._resend_max: Final = resend_max
         self._resend_burst: Final = resend_burst
         self._window_max: Final = window_max
         self._peers: Final = {p: _Peer(resend_after) for p in within.view.processes if p != within.process}
         self._tick_within: int | None = None  # When the protocol within wants its tick.
+        self._retry_at: int | None = None  # When early frames that found no room are offered again.
         self._timer: int | None = None  # What our driver's timer is set to.
 
     @property
@@ -187,19 +189,18 @@ class ReliableLink:
 
     def tick(self, *, now: int) -> list[Effect]:
         call = _Call()
+        self._timer = None  # It may have gone off a little early: it is set again in any case.
+        # Before the protocol within has its turn: what it sends now must not put off what is due.
+        due = [
+            (name, list(peer.unacknowledged)[: self._resend_burst])
+            for name, peer in self._peers.items()
+            if peer.unacknowledged and (peer.resend_at is None or now >= peer.resend_at)
+        ]
+        for name, numbers in due:
+            self._send_again(name, numbers, call, now)
         if self._tick_within is None or now >= self._tick_within:
             self._tick_within = None
             self._pass_on(self.within.tick(now=now), call, now)
-        for name, peer in self._peers.items():
-            self._hand_over_early(name, peer, call, now)
-            if peer.unacknowledged and (peer.resend_at is None or now >= peer.resend_at):
-                for number in list(peer.unacknowledged)[: self._resend_burst]:
-                    call.frames.append((name, number, peer.unacknowledged[number]))
-                peer.resend_at = now + peer.wait
-                peer.wait = min(2 * peer.wait, self._resend_max)
-                peer.tries += 1
-                if self.process not in self.view and peer.tries >= FAREWELLS_MAX:
-                    self._give_up(peer)  # We have left; who does not answer hears of it from the others.
         return self._finish(call, now)
 
     def leave(self, *, now: int) -> list[Effect]:
@@ -257,7 +258,7 @@ class ReliableLink:
             peer.last, peer.handed, peer.gone = state.last, state.handed, state.gone
             peer.unacknowledged, peer.early = dict(state.unacknowledged), dict(state.early)
             peer.arrived = SequenceSet(state.mark, state.above)
-        self._tick_within = self._timer = None
+        self._tick_within = self._retry_at = self._timer = None
 
     def check_invariants(self) -> None:
         self.within.check_invariants()
@@ -274,15 +275,27 @@ class ReliableLink:
             raise LocalProtocolError("this group has no membership layer: its members stay")
         return self.within
 
+    def _send_again(self, name: str, numbers: list[int], call: _Call, now: int) -> None:
+        peer = self._peers[name]
+        call.frames += [(name, number, peer.unacknowledged[number]) for number in numbers]
+        peer.resend_at = now + peer.wait
+        peer.wait = min(2 * peer.wait, self._resend_max)
+        peer.tries += 1
+        if self.process not in self.view and peer.tries >= FAREWELLS_MAX:
+            self._give_up(peer)  # We have left; who does not answer hears of it from the others.
+
     def _take_acknowledgement(self, peer: _Peer, frame: Frame, call: _Call, now: int) -> None:
         done = [number for number in peer.unacknowledged if number <= frame.mark or number in frame.above]
         if not done:
             return
         call.changed = True
+        peer.tries = 0
+        if done[0] == next(iter(peer.unacknowledged)):
+            # Only progress of the oldest puts its resending off: later ones may come through for ever without it.
+            peer.wait = self._resend_after
+            peer.resend_at = now + peer.wait
         for number in done:
             del peer.unacknowledged[number]
-        peer.wait, peer.tries = self._resend_after, 0
-        peer.resend_at = now + peer.wait
 
     def _take_frame(self, sender: str, peer: _Peer, frame: Frame, call: _Call, now: int) -> None:
         peer.owed = True
@@ -364,6 +377,11 @@ class ReliableLink:
         return Frame(number=number, packet=packet, mark=peer.arrived.mark, above=peer.arrived.above[:EARLY_SHOWN_MAX])
 
     def _finish(self, call: _Call, now: int) -> list[Effect]:
+        # Room may have come about by anything that happened in this call.
+        for name, peer in self._peers.items():
+            if peer.handed + 1 in peer.early and (call.changed or self._retry_at is None or now >= self._retry_at):
+                self._retry_at = None
+                self._hand_over_early(name, peer, call, now)
         for name, number, packet in call.frames:
             self._peers[name].owed = False
             call.transmit((name,), self._frame(self._peers[name], number, packet))
@@ -372,7 +390,11 @@ class ReliableLink:
                 peer.owed = False
                 call.transmit((name,), self._frame(peer, 0, None))
         due = [peer.resend_at for peer in self._peers.values() if peer.unacknowledged and peer.resend_at is not None]
-        due += [now + self._resend_after for peer in self._peers.values() if peer.handed + 1 in peer.early]
+        if any(peer.handed + 1 in peer.early for peer in self._peers.values()):
+            self._retry_at = self._retry_at or now + self._resend_after
+            due.append(self._retry_at)
+        else:
+            self._retry_at = None
         if self._tick_within is not None:
             due.append(self._tick_within)
         timer = min(due, default=None)

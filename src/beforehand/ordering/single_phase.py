@@ -209,7 +209,7 @@ class SinglePhase:
         self._number += 1
         self._clock += 1
         self._told = [self._clock] * self._members
-        effects.happen(Sent(message=message))
+        effects.happen(Sent(message=message, place=self._stamp(self._me, self._clock)))
         effects.transmit(message.others, SinglePhaseOperation(message=message, time=self._clock))
         if self.process in chosen:
             self._queue.add(self._stamp(self._me, self._clock), message, effects)

@@ -22,6 +22,11 @@ key, so no two are equal. p delivers m when it is final and the smallest in p's 
   each sender finishes when all proposals are there, so every message becomes final. The smallest of a finite queue
   of final ones is delivered.
 
+Room. `pending_max` bounds what one sender may have waiting here. Unlike in the other protocols a limit that is
+reached can stop the group: two destinations that each refuse what the other waits for. It is a bound against peers
+that break the rules; set it far above what an honest sender has under way (`send` refuses at the same number of
+undecided ones).
+
 Deviations: the chapter sends the initiator's time with the message; nothing needs it, so we do not. Ties of final
 times are broken by sender and number.
 

@@ -65,6 +65,15 @@ class Stability:
         else:
             self._owed.setdefault(message.sender, []).append(message.number)
 
+    def set_aside(self, message: Message) -> None:
+        """This process will not deliver the message: for it the message is done with."""
+        if message.number > self._stable.get(message.sender, 0):
+            self._keep(message, None, delivered=True, after=None)
+        if message.sender == self._process:
+            self._has(self._process, message.number)
+        else:
+            self._owed.setdefault(message.sender, []).append(message.number)
+
     def has_delivered(self, message: Message) -> bool:
         """Whether this process has delivered the message in this view."""
         if message.number <= self._stable.get(message.sender, 0):
@@ -109,7 +118,8 @@ class Stability:
         return [
             Held(message=message, place=place, after=after)
             for _, kept in sorted(self._kept.items())
-            for _, (message, place, _, after) in sorted(kept.items())
+            for _, (message, place, done, after) in sorted(kept.items())
+            if place is not None or not done  # What was set aside here has no place here.
         ]
 
     def snapshot(self) -> StabilitySnapshot:

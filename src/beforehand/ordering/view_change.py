@@ -40,6 +40,7 @@ class ViewChangeSnapshot:
     prepare: Prepare | None
     reports: tuple[tuple[str, Reported], ...]
     last: Install | None
+    promised_members: tuple[str, ...]
 
 
 class ViewChange:
@@ -54,6 +55,7 @@ class ViewChange:
         self.wanted: set[str] = set()  # Whom this member is to remove.
         self.force = False  # Whether even without a majority.
         self.promised: Ballot | None = None  # The largest ballot that we reported to; None: no flush.
+        self._promised_members: tuple[str, ...] = ()  # Whose reports that ballot needs.
         self.ask_at: int | None = None  # When to ask again those who have not reported.
         self._prepare: Prepare | None = None  # The flush that we lead.
         self._reports: dict[str, Reported] = {}  # What came for it.
@@ -68,12 +70,14 @@ class ViewChange:
         """Start a flush that removes whom we want to be removed, under a ballot above `above`."""
         stay = tuple(p for p in self._view.processes if p not in self.wanted)
         if not self.may_go_on_without(self.wanted):
-            for process in sorted(self.wanted):
+            for process in sorted(self.wanted - {self._process}):
                 call.happen(Refused(process=process, why="not evicted: those who stay are no longer a majority"))
-            self.wanted.clear()
-            return None
+            self.wanted &= {self._process}  # To leave oneself needs no majority.
+            if not self.wanted:
+                return None
+            stay = self._others(self._view.processes)
         ballot = Ballot(self._view.number, 1 if above is None else above.round + 1, self._process)
-        self.promised = ballot
+        self.promised, self._promised_members = ballot, stay
         self._prepare = Prepare(ballot=ballot, members=stay)
         self._reports = {self._process: self._report(ballot)}
         self.ask_at = now + self._ask_after
@@ -94,23 +98,29 @@ class ViewChange:
             return [Missing(process=self.promised.leader, what=Owed.VIEW, number=self._view.number + 1)]
         return []
 
-    def take_prepare(self, sender: str, packet: Prepare, call: Effects) -> None:
+    def take_prepare(self, sender: str, packet: Prepare, call: Effects, now: int) -> Install | None:
         if packet.ballot.leader != sender or self._process not in packet.members:
             raise RemoteProtocolError(f"{sender!r} leads a flush that is not its own or not ours")
         if packet.ballot.view > self._view.number:
             call.transmit((sender,), Behind(view=self._view.number))
-            return
+            return None
         if not set(packet.members) <= set(self._view.processes):
             raise RemoteProtocolError(f"{sender!r} wants members that the view does not have")
         if self.promised is not None and packet.ballot < self.promised:
             call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
-            return
-        self.promised = packet.ballot
+            return None
+        if sender in self.wanted:
+            # Late words of one that we evict: whom it wanted out is to go too, but its flush will never end.
+            self.wanted |= set(self._view.processes) - set(packet.members) - {self._process}
+            call.changed = True
+            return self.lead(call, now, above=packet.ballot) if self._prepare is not None else None
+        self.promised, self._promised_members = packet.ballot, packet.members
         self._prepare, self._reports, self.ask_at = None, {}, None
         call.changed = True
         call.transmit((sender,), self._report(packet.ballot))
         # Whoever leads after this one must not wait for those who are gone; one that leaves by itself is not gone.
         self.wanted |= set(self._view.processes) - set(packet.members) - {sender}
+        return None
 
     def take_report(self, sender: str, packet: Reported, call: Effects, now: int) -> Install | None:
         if self._prepare is None or packet.ballot != self._prepare.ballot:
@@ -123,12 +133,18 @@ class ViewChange:
             return self.lead(call, now, above=self.promised)
         return self._conclude(call)
 
-    def take_install(self, packet: Install, call: Effects) -> Install | None:
+    def take_install(self, sender: str, packet: Install, call: Effects) -> Install | None:
         if packet.ballot.view != self._view.number:
             return None
+        if not set(packet.members) <= set(self._view.processes):
+            raise RemoteProtocolError(f"{sender!r} installs members that the view does not have")
+        if any(not {m.sender, *m.to} <= set(self._view.processes) for m, _ in packet.messages):
+            raise RemoteProtocolError(f"{sender!r} installs messages of strangers")
         if self.promised is not None and packet.ballot < self.promised:
             if self._prepare is None:
-                return None
+                # Who has installed it will never report. If the leader that we promised ourselves to waits for that
+                # report, its flush cannot end in any other way.
+                return packet if sender in self._promised_members else None
             # Somebody has installed it already: we take it over, under the ballot that the others have promised.
             packet = Install(ballot=self._prepare.ballot, members=packet.members, messages=packet.messages)
             call.transmit(self._others(packet.members), packet)
@@ -155,7 +171,10 @@ class ViewChange:
         """The next view is here: no flush any more."""
         self._view, self._last = view, install
         self.promised, self._prepare, self._reports, self.ask_at = None, None, {}, None
+        self._promised_members = ()
         self.wanted &= set(view.processes)
+        if view.processes == (self._process,):
+            self.wanted.clear()  # The last one stays.
         self.force = self.force and bool(self.wanted)
 
     def snapshot(self) -> ViewChangeSnapshot:
@@ -166,6 +185,7 @@ class ViewChange:
             self._prepare,
             tuple(sorted(self._reports.items())),
             self._last,
+            self._promised_members,
         )
 
     def restore(self, view: View, snapshot: ViewChangeSnapshot) -> None:
@@ -173,6 +193,7 @@ class ViewChange:
         self.wanted, self.force = set(snapshot.wanted), snapshot.force
         self.promised, self._prepare = snapshot.promised, snapshot.prepare
         self._reports, self._last, self.ask_at = dict(snapshot.reports), snapshot.last, None
+        self._promised_members = snapshot.promised_members
 
     def check_invariants(self) -> None:
         if self.promised is not None and self.promised.view != self._view.number:

@@ -7,7 +7,8 @@ The three steps of stamping, on one block each (docs/explanation/stamping-by-cut
     step        (scan.py) from the true stamps at the block's beginning and its summary to those at its end
     replay      the same kernel with the true stamps
 
-A block's memory is its events and receives, plus a stamp per message in flight inside it.
+A block's memory is its events and receives, plus a stamp per message in flight inside it. With a `Room` in files none
+of these is held: what is left are matrices of processes × processes, and what enters and leaves the block.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ import numpy.typing as npt
 from beforehand.history.columns import find_knots
 from beforehand.history.kernels import (
     NO_TIME,
+    assign_slots,
+    count_uses,
     locate,
+    order_state,
     path_back,
+    place_rows,
     replay_block,
-    share_slots,
-    topological_order,
 )
+from beforehand.pipeline.room import Room
 
 __all__ = [
     "LEFT_OUT",
@@ -62,9 +66,10 @@ class Clocks:
     count: Integers
 
 
-def no_clocks(rows: int) -> Clocks:
+def no_clocks(rows: int, room: Room | None = None) -> Clocks:
+    room = room or Room()
     return Clocks(
-        np.zeros(rows, np.bool_), np.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
+        room.zeros(rows, np.bool_), room.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
     )
 
 
@@ -98,6 +103,10 @@ class Block:
     def receive_row(self) -> Integers:
         return np.repeat(np.arange(self.rows), np.diff(self.receive_start))
 
+    def rows_receiving(self, receives: Integers) -> Integers:
+        """The rows of some receives."""
+        return np.searchsorted(self.receive_start, receives, side="right") - 1
+
     def stamps(self, rows: int) -> Stamps:
         return np.zeros((rows, self.width), np.int32) if self.small else np.zeros((rows, self.width), np.int64)
 
@@ -124,30 +133,46 @@ class Wiring:
     order: Integers
 
 
-def wire(block: Block) -> Wiring:
-    """`order` is shorter than the block if there is a cycle."""
-    matched = block.sender >= 0
-    sender = np.where(matched, block.sender, 0)
-    before = matched & (block.send <= block.cut[sender])
-    inside = matched & ~before
-    source = np.full(block.sender.size, -1, np.int64)
+def wire(block: Block, room: Room | None = None) -> Wiring:
+    """`order` is shorter than the block if there is a cycle. What grows with the block lies in `room`."""
+    room = room or Room()
+    entering = _entering(block, room)
     start = block.start
-    rows = np.empty(int(inside.sum()), np.int64)
-    locate(start, block.index, block.sender[inside], block.send[inside], rows)
-    source[inside] = rows  # A send that is not there is -1, as one that nobody made.
-
-    pairs = np.stack([block.sender[before].astype(np.int64), block.send[before]], axis=1)
-    unique, number = np.unique(pairs, axis=0, return_inverse=True)
-    source[before] = -2 - number.reshape(-1)
-    entering_sender = unique[:, 0].astype(np.int32)
-    entering = Entering(
-        entering_sender,
-        np.ascontiguousarray(unique[:, 1]),
-        np.searchsorted(entering_sender, np.arange(block.width + 1)).astype(np.int64),
-    )
-    order = np.empty(block.rows, np.int64)
-    placed = topological_order(start, block.receive_start, source, order)
+    source = room.empty(block.sender.size, np.int64)
+    for part in room.slices(source.size):
+        sender, send = block.sender[part], block.send[part]
+        before = _is_before(block, sender, send)
+        rows, numbers = np.empty(send.size, np.int64), np.empty(send.size, np.int64)
+        # A send that is not there is -1, as one that nobody made.
+        locate(start, block.index, np.where(before, np.int32(UNSENT), sender), send, rows)
+        locate(entering.start, entering.send, np.where(before, sender, np.int32(UNSENT)), send, numbers)
+        source[part] = np.where(before, -2 - numbers, rows)
+    order = room.empty(block.rows, np.int64)
+    state = order_state(start, block.receive_start)
+    placed = 0
+    for part in room.slices(block.rows):
+        placed += place_rows(start, block.receive_start, source, state, order[part])
     return Wiring(source, entering, order[:placed])
+
+
+def _is_before(block: Block, sender: Numbers, send: Integers) -> Flags:
+    """Which receives are of messages that were sent before the block."""
+    result: Flags = (sender >= 0) & (send <= block.cut[np.maximum(sender, 0)])
+    return result
+
+
+def _entering(block: Block, room: Room) -> Entering:
+    sender, send = np.empty(0, np.int32), np.empty(0, np.int64)
+    for part in room.slices(block.sender.size):
+        before = _is_before(block, block.sender[part], block.send[part])
+        senders = np.concatenate([sender, block.sender[part][before]])
+        sends = np.concatenate([send, block.send[part][before]])
+        by = np.lexsort((sends, senders))
+        senders, sends = senders[by], sends[by]
+        new = np.ones(by.size, np.bool_)
+        new[1:] = (senders[1:] != senders[:-1]) | (sends[1:] != sends[:-1])
+        sender, send = senders[new], sends[new]
+    return Entering(sender, send, np.searchsorted(sender, np.arange(block.width + 1)).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,11 +183,21 @@ class Knot:
     cycle: Integers
 
 
-def without_cycles(block: Block) -> tuple[Block, list[Knot]]:
+def rows_of(block: Block, process: Numbers, index: Integers) -> Integers:
+    """The rows of events that the block surely has."""
+    rows = np.empty(index.size, np.int64)
+    locate(block.start, block.index, process, index, rows)
+    assert bool(np.all(rows >= 0))
+    return rows
+
+
+def without_cycles(block: Block, wiring: Wiring | None = None, room: Room | None = None) -> tuple[Block, list[Knot]]:
     """Leave the receives inside strongly connected components out: a cycle lies within one block, for a consistent
-    cut has all of it or nothing.
+    cut has all of it or nothing. `wiring` is that of the block, if the caller has it. If there is a cycle,
+    numbers for every event and receive of the block are held in memory, whatever the room.
     """
-    wiring = wire(block)
+    room = room or Room()
+    wiring = wiring or wire(block, room)
     if wiring.order.size == block.rows:
         return block, []
     rows, receive_row = block.rows, block.receive_row
@@ -177,8 +212,9 @@ def without_cycles(block: Block) -> tuple[Block, list[Knot]]:
             found.start, found.target, component, rows, int(receive_row[receives[0]]), rows + 1, parent, path
         )
         knots.append(Knot(receives, path[:length][::-1].copy()))
-    sender = block.sender.copy()
-    sender[inside] = LEFT_OUT
+    sender = room.empty(inside.size, np.int32)
+    for part in room.slices(inside.size):
+        sender[part] = np.where(inside[part], np.int32(LEFT_OUT), block.sender[part])
     return replace(block, sender=sender), knots
 
 
@@ -206,17 +242,24 @@ class Summary:
     arrived: Integers
 
 
-def summarize(block: Block, leaving_sender: Numbers, leaving_send: Integers) -> Summary:
-    """The block has no cycle. The sends given are those whose messages later blocks receive too."""
-    wiring = wire(block)
+def summarize(
+    block: Block,
+    leaving_sender: Numbers,
+    leaving_send: Integers,
+    wiring: Wiring | None = None,
+    room: Room | None = None,
+) -> Summary:
+    """The block has no cycle. The sends given are those whose messages later blocks receive too. `wiring` is that of
+    the block, if the caller has it.
+    """
+    room = room or Room()
+    wiring = wiring or wire(block, room)
     entering = wiring.entering
     front = block.stamps(block.width)
     np.fill_diagonal(front, block.cut)
     entering_stamps = block.stamps(entering.size)
     entering_stamps[np.arange(entering.size), entering.sender] = entering.send
-    kept_rows = np.empty(leaving_send.size, np.int64)
-    locate(block.start, block.index, leaving_sender, leaving_send, kept_rows)
-    assert bool(np.all(kept_rows >= 0))
+    kept_rows = rows_of(block, leaving_sender, leaving_send)
     result = _run(
         block,
         wiring,
@@ -228,16 +271,25 @@ def summarize(block: Block, leaving_sender: Numbers, leaving_send: Integers) -> 
             entering=entering_stamps,
             entering_time=np.full(entering.size, NO_TIME, np.int64),
         ),
-        no_clocks(block.rows),
+        no_clocks(block.rows, room),
         kept_rows,
+        room,
         entering_known=False,
     )
-    active, first_row, events = np.unique(block.process, return_index=True, return_counts=True)
-    counted = block.real & (wiring.source < -1)
+    start = block.start
+    active = np.flatnonzero(np.diff(start)).astype(np.int32)
+    first_row, events = start[active], np.diff(start)[active]
+    arrived = np.concatenate(
+        [
+            part.start + np.flatnonzero(block.real[part] & (wiring.source[part] < -1))
+            for part in room.slices(wiring.source.size)
+        ]
+        or [np.empty(0, np.int64)]
+    )
     return Summary(
         cut=block.cut,
         active=active,
-        events=events.astype(np.int64),
+        events=events,
         first=block.index[first_row],
         last=block.index[first_row + events - 1],
         front=result.front[active],
@@ -251,8 +303,8 @@ def summarize(block: Block, leaving_sender: Numbers, leaving_send: Integers) -> 
         entering_sender=entering.sender,
         entering_send=entering.send,
         entering_start=entering.start,
-        arrived_receiver=block.process[block.receive_row[counted]],
-        arrived=-2 - wiring.source[counted],
+        arrived_receiver=block.process[block.rows_receiving(arrived)],
+        arrived=-2 - wiring.source[arrived],
     )
 
 
@@ -284,62 +336,92 @@ class Replayed:
     fifo_sends: Integers
 
 
-def replay(block: Block, entry: Entry, *, clocks: Clocks | None = None, kept: Integers | None = None) -> Replayed:
+def replay(
+    block: Block,
+    entry: Entry,
+    *,
+    clocks: Clocks | None = None,
+    kept: Integers | None = None,
+    room: Room | None = None,
+) -> Replayed:
     """With true stamps at the beginning. The stamps of the rows `kept` are given back."""
+    room = room or Room()
     rows = kept if kept is not None else np.empty(0, np.int64)
-    return _run(block, wire(block), entry, clocks or no_clocks(block.rows), rows, entering_known=True)
+    clocks = clocks or no_clocks(block.rows, room)
+    return _run(block, wire(block, room), entry, clocks, rows, room, entering_known=True)
 
 
 def _run(
-    block: Block, wiring: Wiring, entry: Entry, clocks: Clocks, kept_rows: Integers, *, entering_known: bool
+    block: Block,
+    wiring: Wiring,
+    entry: Entry,
+    clocks: Clocks,
+    kept_rows: Integers,
+    room: Room,
+    *,
+    entering_known: bool,
 ) -> Replayed:
     assert wiring.order.size == block.rows
-    kept = np.zeros(block.rows, np.bool_)
-    kept[kept_rows] = True
-    slot = np.empty(block.rows, np.int64)
-    slots = share_slots(wiring.order, block.receive_start, wiring.source, kept, slot)
-    stamps = block.stamps(slots)
+    slot, slots = _slots(block, wiring, kept_rows, room)
+    stamps = room.zeros(slots * block.width, np.int32 if block.small else np.int64).reshape(slots, block.width)
     receives = block.sender.size
-    counted = block.real & (block.sender >= 0)
+    counted = room.zeros(receives, np.bool_)
+    for part in room.slices(receives):
+        counted[part] = block.real[part] & (block.sender[part] >= 0)
     result = Replayed(
-        causal_time=np.empty(block.rows, np.int64),
-        past_size=np.empty(block.rows, np.int64),
-        clock_wrong=np.zeros(block.rows, np.bool_),
-        causal=np.zeros(receives, np.bool_),
-        fifo=np.zeros(receives, np.bool_),
+        causal_time=room.empty(block.rows, np.int64),
+        past_size=room.empty(block.rows, np.int64),
+        clock_wrong=room.zeros(block.rows, np.bool_),
+        causal=room.zeros(receives, np.bool_),
+        fifo=room.zeros(receives, np.bool_),
         kept=stamps[:0],
         front=entry.front.copy(),
         front_time=entry.front_time.copy(),
         known_sends=entry.known_sends.copy(),
         fifo_sends=entry.fifo_sends.copy(),
     )
-    replay_block(
-        wiring.order,
-        block.process,
-        block.index,
-        block.time,
-        block.receive_start,
-        wiring.source,
-        counted,
-        block.sender,
-        block.send,
-        result.front,
-        result.front_time,
-        result.known_sends,
-        result.fifo_sends,
-        entry.entering,
-        entry.entering_time,
-        entering_known,
-        slot,
-        stamps,
-        clocks.given,
-        clocks.start,
-        clocks.process,
-        clocks.count,
-        result.causal_time,
-        result.past_size,
-        result.clock_wrong,
-        result.causal,
-        result.fifo,
-    )
+    for part in room.slices(block.rows):
+        replay_block(
+            wiring.order[part],
+            block.process,
+            block.index,
+            block.time,
+            block.receive_start,
+            wiring.source,
+            counted,
+            block.sender,
+            block.send,
+            result.front,
+            result.front_time,
+            result.known_sends,
+            result.fifo_sends,
+            entry.entering,
+            entry.entering_time,
+            entering_known,
+            slot,
+            stamps,
+            clocks.given,
+            clocks.start,
+            clocks.process,
+            clocks.count,
+            result.causal_time,
+            result.past_size,
+            result.clock_wrong,
+            result.causal,
+            result.fifo,
+        )
     return replace(result, kept=stamps[slot[kept_rows]])
+
+
+def _slots(block: Block, wiring: Wiring, kept_rows: Integers, room: Room) -> tuple[Integers, int]:
+    """Per row where its stamp goes, and how many places there are: `share_slots`, piece by piece."""
+    kept = room.zeros(block.rows, np.bool_)
+    kept[kept_rows] = True
+    uses, free = room.zeros(block.rows, np.int64), room.empty(block.rows, np.int64)
+    slot = room.empty(block.rows, np.int64)
+    counts = np.zeros(2, np.int64)
+    for part in room.slices(wiring.source.size):
+        count_uses(wiring.source[part], uses)
+    for part in room.slices(block.rows):
+        assign_slots(wiring.order[part], block.receive_start, wiring.source, kept, uses, free, counts, slot)
+    return slot, int(counts[1])

@@ -34,6 +34,7 @@ BLOCK: Final = "block"
 KIND: Final = "kind"
 CAUSAL_TIME: Final = "causal_time"
 PAST_SIZE: Final = "past_size"
+LAMPORT_TIME: Final = "lamport_time"
 SOURCES: Final = "sources"
 # Messages.
 MESSAGE: Final = "message"
@@ -113,6 +114,7 @@ STORED: Final = pa.schema(
         pa.field(KIND, pa.string(), nullable=False),
         pa.field(CAUSAL_TIME, pa.int64()),
         pa.field(PAST_SIZE, pa.int64(), nullable=False),
+        pa.field(LAMPORT_TIME, pa.int64()),
         pa.field(
             SOURCES,
             pa.list_(pa.struct([pa.field(SENDER, pa.int32(), nullable=False), pa.field(SEND_INDEX, pa.int64())])),
@@ -123,7 +125,7 @@ STORED: Final = pa.schema(
 """`events/`. Key: execution, process, index. Sorted by execution, block, process, index within a file.
 
 `sources` has, per element of `receives`, the member and the index that sent it; member -1: nobody did; -2: this
-receive was rejected."""
+receive was rejected. `lamport_time` is null unless it was asked for, and directories of old do not have it."""
 
 MESSAGE_TABLE: Final = pa.schema(
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,13 @@ import pyarrow.parquet as pq
 
 from beforehand.events import INFERRED as INFERRED_MARK
 from beforehand.history.kernels import NO_TIME
-from beforehand.pipeline.block import Block, Clocks
+from beforehand.pipeline.block import Block, Clocks, no_clocks
+from beforehand.pipeline.room import Room
 from beforehand.pipeline.schemas import (
     ATTRIBUTES,
     CLOCK,
     INDEX,
+    MEMBER,
     RECEIVES,
     SEND_INDEX,
     SENDER,
@@ -29,6 +32,7 @@ from beforehand.pipeline.schemas import (
 )
 
 __all__ = [
+    "block_in",
     "block_of",
     "clocks_of",
     "failures_in",
@@ -38,9 +42,11 @@ __all__ = [
     "map_parts",
     "offsets",
     "real_messages",
+    "row_groups",
     "sources_array",
     "times_array",
     "write_parquet",
+    "write_parquet_pieces",
 ]
 
 Integers = npt.NDArray[np.int64]
@@ -74,19 +80,38 @@ def write_parquet(table: pa.Table, path: Path, *, dictionary: list[str] | bool =
 
     `dictionary` names the columns whose values repeat; trying it on others takes time and gains nothing.
     """
+    write_parquet_pieces([table], table.schema, path, dictionary=dictionary)
+
+
+def write_parquet_pieces(
+    tables: Iterable[pa.Table], schema: pa.Schema, path: Path, *, dictionary: list[str] | bool = True
+) -> None:
+    """The same of tables that come one by one: one of them is held at a time."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        pq.write_table(
-            table,
-            part,
-            compression="zstd",
-            compression_level=1,
-            row_group_size=ROW_GROUP_ROWS,
-            use_dictionary=dictionary,
-        )
+        with pq.ParquetWriter(
+            part, schema, compression="zstd", compression_level=1, use_dictionary=dictionary
+        ) as writer:
+            for table in tables:
+                writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def row_groups(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, as many to a table as a row group has."""
+    held: list[pa.Table] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += len(piece)
+        while rows >= ROW_GROUP_ROWS:
+            table = pa.concat_tables(held)
+            yield table.slice(0, ROW_GROUP_ROWS).combine_chunks()
+            held, rows = [table.slice(ROW_GROUP_ROWS)], rows - ROW_GROUP_ROWS
+    if rows:
+        yield pa.concat_tables(held).combine_chunks()
 
 
 def integers(column: pa.ChunkedArray | pa.Array, fill: int = 0) -> Integers:
@@ -166,6 +191,51 @@ def block_of(table: pa.Table, member: Numbers, cut: Integers, *, small: bool) ->
         real=real_messages(receives),
         small=small,
     )
+
+
+def block_in(
+    room: Room, pieces: Iterable[pa.Table], cut: Integers, *, small: bool, processes: pa.Array | None = None
+) -> tuple[Block, Clocks | None]:
+    """The same of rows that come piece by piece, with `member`; one piece is held at a time. With the names of the
+    processes, the reported clocks too.
+    """
+    kinds_ = (np.int32, np.int64, np.int64, np.int64, np.int32, np.int64, np.bool_)
+    process, index, time, receive_start, sender, send, real = (room.column(kind) for kind in kinds_)
+    given, clock_start, clock_process, clock_count = (
+        room.column(kind) for kind in (np.bool_, np.int64, np.int32, np.int64)
+    )
+    receive_start.add(np.zeros(1, np.int64))
+    if processes is not None:
+        clock_start.add(np.zeros(1, np.int64))
+    for piece in pieces:
+        block = block_of(piece, integers(piece[MEMBER]).astype(np.int32), cut, small=small)
+        receive_start.add(block.receive_start[1:] + sender.size)
+        process.add(block.process)
+        index.add(block.index)
+        time.add(block.time)
+        sender.add(block.sender)
+        send.add(block.send)
+        real.add(block.real)
+        if processes is not None:
+            clocks = clocks_of(piece, processes) or no_clocks(block.rows)
+            clock_start.add(clocks.start[1:] + clock_count.size)
+            given.add(clocks.given)
+            clock_process.add(clocks.process)
+            clock_count.add(clocks.count)
+    block = Block(
+        cut=cut,
+        process=process.array(),
+        index=index.array(),
+        time=time.array(),
+        receive_start=receive_start.array(),
+        sender=sender.array(),
+        send=send.array(),
+        real=real.array(),
+        small=small,
+    )
+    if processes is None:
+        return block, None
+    return block, Clocks(given.array(), clock_start.array(), clock_process.array(), clock_count.array())
 
 
 def real_messages(receives: pa.Array) -> Flags:

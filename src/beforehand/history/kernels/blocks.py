@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from beforehand.history.kernels.compiled import kernel
 
-__all__ = ["expand", "locate", "replay_block", "share_slots", "shrink"]
+__all__ = ["assign_slots", "count_uses", "expand", "locate", "replay_block", "share_slots", "shrink"]
 
 Integers = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -38,18 +38,38 @@ def locate(start: Integers, index: Integers, process: Numbers, wanted: Integers,
             row[i] = low
 
 
-@kernel
 def share_slots(order: Integers, receive_start: Integers, source: Integers, kept: Flags, slot: Integers) -> int:
     """Give each send that a row receives, and each row that is kept, a slot; returns how many slots there are.
 
     A slot is free again once the last receive of its send was passed. What is kept keeps its slot.
     """
-    uses = np.zeros(order.size, np.int64)
+    uses, counts = np.zeros(order.size, np.int64), np.zeros(2, np.int64)
+    count_uses(source, uses)
+    assign_slots(order, receive_start, source, kept, uses, np.empty(order.size, np.int64), counts, slot)
+    return int(counts[1])
+
+
+@kernel
+def count_uses(source: Integers, uses: Integers) -> None:
+    """Per row, by how many of these receives it is received: added to `uses`."""
     for s in source:
         if s >= 0:
             uses[s] += 1
-    free = np.empty(order.size, np.int64)
-    free_size = slots = 0
+
+
+@kernel
+def assign_slots(
+    order: Integers,  # All rows, causes before effects, or some more of them.
+    receive_start: Integers,
+    source: Integers,
+    kept: Flags,
+    uses: Integers,  # From `count_uses`. In and out.
+    free: Integers,  # Slots that are free again: a stack. In and out.
+    counts: Integers,  # How many these are, and how many slots there are in all. In and out.
+    slot: Integers,  # Out.
+) -> None:
+    """`share_slots`, piece by piece of the order."""
+    free_size, slots = counts
     for row in order:
         for r in range(receive_start[row], receive_start[row + 1]):
             s = source[r]
@@ -66,12 +86,13 @@ def share_slots(order: Integers, receive_start: Integers, source: Integers, kept
             else:
                 slot[row] = slots
                 slots += 1
-    return slots
+    counts[0] = free_size
+    counts[1] = slots
 
 
 @kernel
 def replay_block(
-    order: Integers,  # Rows, causes before effects.
+    order: Integers,  # Rows, causes before effects; or the next of them, where the last call left off.
     process: Numbers,
     index: Integers,
     time: Integers,

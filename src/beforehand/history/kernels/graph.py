@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 from beforehand.history.kernels.compiled import kernel
 
-__all__ = ["path_back", "strong_components", "topological_order"]
+__all__ = ["order_state", "path_back", "place_rows", "strong_components", "topological_order"]
 
 Integers = npt.NDArray[np.int64]
 
 
-@kernel
 def topological_order(start: Integers, receive_start: Integers, source: Integers, order: Integers) -> int:
     """Write the rows into `order`, causes first; returns how many could be placed. Fewer than all: there is a cycle.
 
-    Process p has the rows start[p] up to start[p + 1]. A process runs until it needs a send that has not been
-    placed; it is then parked on that send and runs on from there when it is: each receive is looked at once or twice.
+    Process p has the rows start[p] up to start[p + 1].
+    """
+    return place_rows(start, receive_start, source, order_state(start, receive_start), order)
+
+
+# Rows of the state of `place_rows`: an entry per process.
+_AT: Final = 0  # Its next row.
+_CURSOR: Final = 1  # The first receive of that row that is not known to be placed.
+_READY: Final = 2  # A stack of processes that may run; how many there are stands behind it.
+_PARKED: Final = 3  # The first process parked on one of its rows, or -1,
+_PARKED_NEXT: Final = 4  # the next one parked on the same process as this one,
+_PARKED_ROW: Final = 5  # the row that this one is parked on,
+_WANTED: Final = 6  # and the least row that anybody is parked on here.
+
+
+def order_state(start: Integers, receive_start: Integers) -> Integers:
+    """What `place_rows` begins with."""
+    processes = start.size - 1
+    state = np.full((7, processes + 1), -1, np.int64)
+    state[_AT, :processes] = start[:processes]
+    state[_CURSOR, :processes] = receive_start[start[:processes]]
+    state[_READY, :processes] = np.arange(processes)[::-1]
+    state[_READY, processes] = processes
+    state[_WANTED] = start[processes]
+    return state
+
+
+@kernel
+def place_rows(start: Integers, receive_start: Integers, source: Integers, state: Integers, order: Integers) -> int:
+    """Place the next rows until `order` is full or no row can be placed; returns how many were.
+
+    A process runs until it needs a send that has not been placed; it is then parked on that send and runs on from
+    there when it is: each receive is looked at once or twice. What it takes does not grow with the rows: whether one
+    was placed is told by how far its process came.
     """
     processes = start.size - 1
     rows = start[processes]
-    placed = np.zeros(rows, np.bool_)
-    parked = np.full(rows, -1, np.int64)  # Per row, the first process parked on it.
-    parked_next = np.full(processes, -1, np.int64)
-    at = start[:processes].copy()
-    cursor = np.zeros(
-        processes, np.int64
-    )  # Per process, the first receive of its row that is not known to be placed.
-    for p in range(processes):
-        if at[p] < start[p + 1]:
-            cursor[p] = receive_start[at[p]]
-    ready = np.empty(processes, np.int64)
-    for i in range(processes):
-        ready[i] = processes - 1 - i
-    waiting = processes
+    at, cursor, ready = state[_AT], state[_CURSOR], state[_READY]
+    parked, parked_next, parked_row, wanted = state[_PARKED], state[_PARKED_NEXT], state[_PARKED_ROW], state[_WANTED]
+    waiting = ready[processes]
     count = 0
     while waiting:
         waiting -= 1
@@ -43,23 +65,51 @@ def topological_order(start: Integers, receive_start: Integers, source: Integers
             row = at[p]
             needs = -1
             while cursor[p] < receive_start[row + 1]:
-                if source[cursor[p]] >= 0 and not placed[source[cursor[p]]]:
-                    needs = source[cursor[p]]
-                    break
+                s = source[cursor[p]]
+                if s >= 0:
+                    low, high = 0, processes  # The process that sent: start[low] <= s < start[low + 1].
+                    while high - low > 1:
+                        middle = (low + high) // 2
+                        if start[middle] <= s:
+                            low = middle
+                        else:
+                            high = middle
+                    if s >= at[low]:
+                        needs = low
+                        break
                 cursor[p] += 1
             if needs >= 0:
+                parked_row[p] = source[cursor[p]]
                 parked_next[p] = parked[needs]
                 parked[needs] = p
+                wanted[needs] = min(wanted[needs], parked_row[p])
                 break
-            placed[row] = True
+            if count == order.size:
+                ready[waiting] = p
+                ready[processes] = waiting + 1
+                return count
             order[count] = row
             count += 1
             at[p] += 1
-            q = parked[row]
+            if row != wanted[p]:
+                continue
+            wanted[p] = rows
+            before = -1
+            q = parked[p]
             while q >= 0:
-                ready[waiting] = q
-                waiting += 1
-                q = parked_next[q]
+                following = parked_next[q]
+                if parked_row[q] == row:
+                    ready[waiting] = q
+                    waiting += 1
+                    if before < 0:
+                        parked[p] = following
+                    else:
+                        parked_next[before] = following
+                else:
+                    wanted[p] = min(wanted[p], parked_row[q])
+                    before = q
+                q = following
+    ready[processes] = 0
     return count
 
 

@@ -79,6 +79,7 @@ class Settings:
     conf: Mapping[str, str] = field(default_factory=dict)
     blocks: int | None = None  # Cut every execution into so many blocks, whatever its size.
     witnesses: int = 100  # Findings of a kind that are kept with their explanation.
+    lamport: bool = False  # Give every event its Lamport time, and the report the depth.
     last: int = 25  # Events of the past that explain a failure.
 
 
@@ -209,7 +210,9 @@ class _Analysis:
             .sortWithinPartitions(EXECUTION, FILE, OFFSET)
         )
         with self.progress.step("analyze small executions"):
-            task = analyze_packs(self.staging, self.directory, limit=self.settings.witnesses)
+            task = analyze_packs(
+                self.staging, self.directory, limit=self.settings.witnesses, lamport=self.settings.lamport
+            )
             self.findings.add_packs(run_over(packed, task))
 
     def _large(self, events: DataFrame, larges: list[Large]) -> None:
@@ -220,6 +223,7 @@ class _Analysis:
             except DuplicateEventsError:
                 surely = True
                 shutil.rmtree(self.directory.messages / "large")
+                self.staging.forget_blocks()
         if surely:
             with self.progress.step("leave out events that occur twice"):
                 unique, larges = self._first_of_each(events, larges)
@@ -235,6 +239,7 @@ class _Analysis:
             directory=self.directory,
             limit=self.settings.witnesses,
             progress=self.progress,
+            lamport=self.settings.lamport,
         )
 
     def _first_of_each(self, events: DataFrame, larges: list[Large]) -> tuple[DataFrame, list[Large]]:
@@ -263,7 +268,11 @@ class _Analysis:
                 }
                 for file in self.files
             ],
-            settings={"blocks": self.settings.blocks, "witnesses": self.settings.witnesses},
+            settings={
+                "blocks": self.settings.blocks,
+                "witnesses": self.settings.witnesses,
+                "lamport": self.settings.lamport,
+            },
             packs=self.packs,
             cut_executions=[
                 {"execution": large.execution, "number": large.number, "blocks": large.blocks}

@@ -35,6 +35,7 @@ class Findings:
     hidden: list[dict[str, Any]] = field(default_factory=list)
     past: int | None = 0  # Pairs of events of which one happened before the other; None: not known.
     pairs: int = 0
+    depth: int | None = None  # The largest Lamport time; None: not asked for.
     notes: list[str] = field(default_factory=list)
 
     def note_sources(self, notes: Mapping[tuple[str, str], int]) -> None:
@@ -51,6 +52,7 @@ class Findings:
             if self.past is not None:
                 self.past += counts.get("past", 0)
             self.pairs += counts.get("pairs", 0)
+            self._deepen(pack["depth"])
             self.failures += [(time, size, EventId(*event)) for time, size, *event in pack["failures"]]
             self.hidden += [
                 dict(zip(("resource", "earlier", "later", "apart_ns"), row, strict=True)) for row in pack["hidden"]
@@ -90,6 +92,7 @@ class Findings:
                 f"{inferred} receives are of inferred messages; checks of order need real ones and left them out"
             )
         self.notes += outcome.notes
+        self._deepen(outcome.depth)
         self._trim()
 
     def add_total(self, count: int | None, notes: list[str]) -> None:
@@ -98,6 +101,10 @@ class Findings:
         else:
             self.counts["total"] += count
         self.notes += notes
+
+    def _deepen(self, depth: int | None) -> None:
+        if depth is not None:
+            self.depth = max(self.depth or 0, depth)
 
     def _trim(self) -> None:
         self.failures = sorted(self.failures)[: self.limit]

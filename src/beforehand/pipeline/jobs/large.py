@@ -30,6 +30,7 @@ from beforehand.pipeline.schemas import (
     CYCLE,
     INDEX,
     MEMBER,
+    MESSAGE,
     MESSAGE_TABLE,
     NUMBER,
     OUTCOME,
@@ -38,12 +39,16 @@ from beforehand.pipeline.schemas import (
     RECEIVE_TIME,
     RECEIVED,
     RECEIVER,
+    RECEIVERS,
     SEND_INDEX,
     SEND_TIME,
     SENDER,
+    SPREAD,
     TIME,
+    UNSENT,
     spark_type,
 )
+from beforehand.pipeline.tasks.chains import follow_chains
 from beforehand.pipeline.tasks.match import match_messages
 from beforehand.pipeline.tasks.replay import replay_blocks
 from beforehand.pipeline.tasks.stage import stage_blocks
@@ -55,6 +60,9 @@ Integers = npt.NDArray[np.int64]
 
 RECUTS_MAX: Final = 3
 """How often blocks that are too large are cut again."""
+
+HELD_EVENTS_MAX: Final = 2 * BLOCK_EVENTS
+"""Events of a block that a task holds in memory; a larger one goes through files."""
 
 MATCH_EVENTS: Final = 400_000
 """Events whose messages one task matches."""
@@ -72,6 +80,7 @@ class LargeOutcome:
     found: list[dict[str, Any]] = field(default_factory=list)  # Per block, see tasks/replay.py.
     rounds: int = 0
     blocks: int = 0
+    depth: int | None = None  # The largest Lamport time, if these were asked for.
     in_flight_max: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -85,6 +94,7 @@ def analyze_large(
     directory: Directory,
     limit: int,
     progress: Progress,
+    lamport: bool = False,
 ) -> LargeOutcome:
     """Write `events/`, `cuts/` and `messages/` of the large executions. `events` are SOURCED."""
     members = spark.createDataFrame(member_table(larges))
@@ -95,8 +105,8 @@ def analyze_large(
         (directory.messages / "large").mkdir()
         parts = max(total // MATCH_EVENTS, 2 * spark.sparkContext.defaultParallelism)
         names = [list(large.processes) for large in larges]
-        task = match_messages(directory, [large.execution for large in larges], names)
-        run_over(message_ends(mine, partitions=parts), task)
+        matching = match_messages(directory, [large.execution for large in larges], names)
+        run_over(message_ends(mine, partitions=parts), matching)
     messages = spark.read.schema(spark_type(MESSAGE_TABLE)).parquet(to_read(target))
     edges = messages.where(F.col(OUTCOME) == RECEIVED).select(
         NUMBER, SENDER, SEND_INDEX, RECEIVER, RECEIVE_INDEX, F.try_subtract(RECEIVE_TIME, SEND_TIME).alias("delay")
@@ -129,13 +139,19 @@ def analyze_large(
         rows = block_rows(
             mine, messages, found, lookup, blocks=outcome.blocks, partitions=partitions, packable=is_packable(larges)
         )
-        staged = run_over(rows, stage_blocks(staging))
+        staged = run_over(rows, stage_blocks(staging, lamport=lamport, held_max=HELD_EVENTS_MAX))
     if any(block["duplicates"] for block in staged):
         raise DuplicateEventsError
     with progress.step("scan the blocks", rows=outcome.blocks):
         outcome.in_flight_max = scan_blocks(outcome.larges, staging, directory)
+    if lamport:
+        with progress.step("follow the longest chains", rows=total):
+            done = run_tasks(spark, len(larges), follow_chains(staging, outcome.larges))
+            outcome.depth = max(large["depth"] for large in done)
     with progress.step("replay the blocks and write events", rows=total):
-        replayed = run_tasks(spark, outcome.blocks, replay_blocks(staging, directory, limit=limit))
+        streamed = frozenset(block["block"] for block in staged if block["streamed"])
+        task = replay_blocks(staging, directory, limit=limit, lamport=lamport, streamed=streamed)
+        replayed = run_tasks(spark, outcome.blocks, task)
         outcome.found = sorted(replayed, key=lambda block: int(block["block"]))
     assert sum(block["events"] for block in outcome.found) == total
     if any(block["cycles"] for block in staged):
@@ -274,18 +290,43 @@ def _leave_out_cycles(spark: SparkSession, messages: DataFrame, staging: Staging
     judged = messages.join(F.broadcast(left_out), on=[NUMBER, RECEIVER, RECEIVE_INDEX, POSITION], how="left")
     outcome = F.when(F.col("in_cycle") & (F.col(OUTCOME) == RECEIVED), F.lit(CYCLE)).otherwise(F.col(OUTCOME))
     again = f"{target}-again"
-    judged.withColumn(OUTCOME, outcome).select(*MESSAGE_TABLE.names).write.parquet(to_write(again))
+    told = _figures_told_anew(judged.withColumn(OUTCOME, outcome))
+    told.select(*MESSAGE_TABLE.names).write.parquet(to_write(again))
     shutil.rmtree(target)
     shutil.move(again, target)
 
 
+def _figures_told_anew(messages: DataFrame) -> DataFrame:
+    """Receives in cycles are none: of these messages, `receivers` and `spread` count the others only.
+
+    `messages` has `in_cycle`. They are few, so what is known of them is broadcast; does not shuffle the others.
+    """
+    looped = messages.where(F.col("in_cycle")).select(NUMBER, MESSAGE).distinct()
+    mine = messages.join(F.broadcast(looped), on=[NUMBER, MESSAGE], how="left_semi")
+    usable = F.abs(RECEIVE_TIME) < TIME_MAX
+    timed = F.when((F.col(OUTCOME) == RECEIVED) & usable & (F.abs(SEND_TIME) < TIME_MAX), F.col(RECEIVE_TIME))
+    figures = mine.groupBy(NUMBER, MESSAGE).agg(
+        F.count(F.when(F.col(OUTCOME).isin(RECEIVED, UNSENT), 1)).cast("int").alias("kept"),
+        (F.max(timed) - F.min(timed)).alias("apart"),
+    )
+    stands_here = F.col("kept").isNotNull() & F.col(RECEIVERS).isNotNull()
+    return (
+        messages.join(F.broadcast(figures), on=[NUMBER, MESSAGE], how="left")
+        .withColumn(SPREAD, F.when(stands_here, F.col("apart")).otherwise(F.col(SPREAD)))
+        .withColumn(RECEIVERS, F.when(stands_here, F.col("kept")).otherwise(F.col(RECEIVERS)))
+    )
+
+
 def _note_large_blocks(outcome: LargeOutcome, larges: list[Large]) -> None:
     events = {block["block"]: block["events"] for block in outcome.found}
+    streamed = {block["block"] for block in outcome.found if block["streamed"]}
     for info, large in zip(outcome.larges, larges, strict=True):
         target = large.events / large.blocks
-        largest = max(events.get(info.base + block, 0) for block in range(info.blocks))
+        number = max(range(info.base, info.base + info.blocks), key=lambda block: events.get(block, 0))
+        largest = events.get(number, 0)
+        how = "streamed it through files" if number in streamed else "replayed it"
         if largest > max(2 * target, 2) and large.blocks > 1:
             outcome.notes.append(
                 f"execution {info.execution!r}: a block of {largest} events could not be cut any further "
-                f"(blocks should have {int(target)}); one task replayed it"
+                f"(blocks should have {int(target)}); one task {how}"
             )

@@ -12,6 +12,7 @@ from beforehand.pipeline.directory import Directory
 from beforehand.pipeline.inputs import InputFile
 from beforehand.pipeline.paths import to_read, to_write
 from beforehand.pipeline.schemas import (
+    CYCLE,
     DETAIL,
     DUPLICATE_RECEIVE,
     DUPLICATE_SEND,
@@ -46,8 +47,9 @@ __all__ = ["reject_duplicate_events", "reject_duplicate_messages", "write_reject
 
 
 def _event_id(process: str, index: str) -> Column:
-    local = F.concat_ws(":", F.col(process), F.col(index).cast("string"))
-    return F.when(F.col(EXECUTION) == "", local).otherwise(F.concat_ws("/", EXECUTION, local))
+    """Null if there is no process."""
+    local = F.concat(F.col(process), F.lit(":"), F.col(index).cast("string"))
+    return F.when(F.col(EXECUTION) == "", local).otherwise(F.concat(F.col(EXECUTION), F.lit("/"), local))
 
 
 def _staged(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
@@ -78,12 +80,12 @@ def reject_duplicate_messages(messages: DataFrame, staging: Staging) -> None:
     sent = _event_id(SEND_PROCESS, SEND_INDEX)
     received = _event_id(RECEIVE_PROCESS, RECEIVE_INDEX)
     first_sends = (
-        messages.where(F.col(OUTCOME).isin(RECEIVED, UNRECEIVED))
+        messages.where(F.col(OUTCOME).isin(RECEIVED, UNRECEIVED, CYCLE))
         .groupBy(NUMBER, MESSAGE)
         .agg(F.min(F.struct(SEND_PROCESS, SEND_INDEX)).alias("sent"))
         .select(NUMBER, MESSAGE, F.col(f"sent.{SEND_PROCESS}").alias("p"), F.col(f"sent.{SEND_INDEX}").alias("i"))
     )
-    first_receives = messages.where(F.col(OUTCOME).isin(RECEIVED, UNSENT)).select(
+    first_receives = messages.where(F.col(OUTCOME).isin(RECEIVED, UNSENT, CYCLE)).select(
         NUMBER, MESSAGE, RECEIVE_PROCESS, F.col(RECEIVE_PROCESS).alias("p"), F.col(RECEIVE_INDEX).alias("i")
     )
     frames = []

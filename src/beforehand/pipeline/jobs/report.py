@@ -90,6 +90,7 @@ def write_report(
             for key in ("synchrony", "clocks", "references", "epsilon", "delta_ns", "delays", "lateness", "inferred")
         },
         "concurrency": concurrency,
+        "depth": findings.depth,
         "hidden_channels": findings.hidden,
         "processes_table": table,
         "rejected_reasons": reasons,

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
+from beforehand.diagram.ticks import round_ticks
 from beforehand.pipeline.report.text import amount_text, duration_text, share_text
 
 __all__ = ["BARS_MAX", "Bin", "delay_chart", "lateness_chart", "merged", "offset_axis", "offset_bar", "offset_scale"]
@@ -58,7 +59,7 @@ def delay_chart(bins: Sequence[Bin]) -> Markup:
     stretches = _stretches(shown)
     columns = sum(len(one) or 1 for one in stretches)
     width = min((_WIDTH - _LEFT - _RIGHT) / columns, 64.0)
-    top, ticks = _ticks(max(max(one[2] for one in shown), 1))
+    top, ticks = round_ticks(max(max(one[2] for one in shown), 1))
     parts: list[Markup] = []
     labels: list[tuple[float, str]] = []
     x = _LEFT
@@ -121,7 +122,7 @@ def lateness_chart(points: Sequence[tuple[int | float, float]]) -> Markup:
     """The share of messages that come too late, as a staircase over δ."""
     ordered = sorted(points)
     place, labels = _delta_axis([delta for delta, _ in ordered])
-    top, ticks = _ticks(max(max(late for _, late in ordered) * 100, 1e-9), whole=False)
+    top, ticks = round_ticks(max(max(late for _, late in ordered) * 100, 1e-9), whole=False)
     at = [(place(delta), _y(late * 100 / top)) for delta, late in ordered]
     path = f"M{at[0][0]:.1f} {at[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in at[1:])
     path += f"H{_WIDTH - _RIGHT:.1f}"
@@ -219,16 +220,6 @@ def _pattern() -> Markup:
 
 def _y(part: float) -> float:
     return _HEIGHT - _BOTTOM - part * (_HEIGHT - _TOP - _BOTTOM)
-
-
-def _ticks(most: int | float, *, whole: bool = True) -> tuple[float, list[int | float]]:
-    """The top of the axis and where its lines are: three to six of them, at round numbers."""
-    rough = most / 4
-    power = 10.0 ** math.floor(math.log10(rough))
-    step: int | float = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    step = max(1, math.ceil(step)) if whole else step
-    lines = math.ceil(most / step - 1e-9)
-    return float(step * lines), [step * line for line in range(lines + 1)]
 
 
 def _grid(ticks: Sequence[tuple[int | float, str]], top: float) -> Markup:

@@ -119,6 +119,10 @@ def synchrony_section(report: Report) -> Section:
             "This share of all pairs of events could not have influenced each other, either way.",
         ),
     ]
+    depth = number_of(report.get("depth"))
+    if depth is not None:
+        meaning = "The longest causal chain has this many events: no number of processes makes it shorter."
+        figures.append(figure("Depth", element("span", amount_text(depth), class_="number"), meaning))
     body = [
         element("dl", *figures, class_="figures"),
         paragraph("Measured on the clocks as they came, so the offsets between clocks count in.", class_="quiet"),

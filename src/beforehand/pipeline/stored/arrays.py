@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from beforehand.errors import InputError
 from beforehand.formats.opening import shown_path
+from beforehand.pipeline.schemas import LAMPORT_TIME
 
 __all__ = ["list_starts", "numbers", "open_parquet", "read_table", "reading", "selection"]
 
@@ -37,10 +38,10 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetFile:
-    """The file, which has at least the columns of the schema."""
+    """The file, which has at least the columns of the schema. Lamport times it need not have: nothing here asks."""
     with reading(path):
         file = pq.ParquetFile(path)
-    missing = [name for name in schema.names if name not in file.schema_arrow.names]
+    missing = [name for name in schema.names if name not in file.schema_arrow.names and name != LAMPORT_TIME]
     if missing:
         raise InputError(f"{shown_path(path)} has no column {missing[0]!r}: analyze again")
     return file

@@ -49,10 +49,10 @@ Place = tuple[int, int]
 
 
 def analyze_packs(
-    staging: Staging, directory: Directory, *, limit: int
+    staging: Staging, directory: Directory, *, limit: int, lamport: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` over SOURCED with `pack`, a pack to a partition, sorted by execution, file and
-    offset. Gives one DONE row per pack, with at most `limit` findings of a kind.
+    offset. Gives one DONE row per pack, with at most `limit` findings of a kind. `lamport`: with Lamport times.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,7 +61,7 @@ def analyze_packs(
         places: list[Place] = []
         for batch in batches:
             if pack is None and batch.num_rows:
-                pack = _Pack(batch.column("pack")[0].as_py(), staging, directory, limit)
+                pack = _Pack(batch.column("pack")[0].as_py(), staging, directory, limit, lamport=lamport)
             columns = [batch.column(name).to_pylist() for name in (*EVENT_COLUMNS, FILE, OFFSET)]
             for *row, file, offset in zip(*columns, strict=True):
                 if events and row[0] != events[-1].execution:
@@ -82,10 +82,12 @@ def _is_again(event: EventId, place: Place, first: dict[EventId, Place]) -> bool
 
 
 class _Pack:
-    def __init__(self, number: int, staging: Staging, directory: Directory, limit: int) -> None:
+    def __init__(self, number: int, staging: Staging, directory: Directory, limit: int, *, lamport: bool) -> None:
         name = f"pack-{number:05d}.parquet"
         self.number = number
         self.limit = limit
+        self.lamport = lamport
+        self.depth: int | None = None  # The largest Lamport time.
         self.rejected = RejectedWriter(staging.folder("rejected") / name)
         self.stored = RowWriter(directory.pack(number), STORED)
         self.messages = RowWriter(directory.messages / name, MESSAGE_TABLE)
@@ -164,6 +166,9 @@ class _Pack:
     def _store(self, history: History, sources: _Sources) -> None:
         columns = history.columns
         rows = []
+        chains = history._lamport.tolist() if self.lamport else [None] * len(history)
+        if self.lamport:
+            self.depth = max(self.depth or 0, *chains)
         for row, event in enumerate(columns.events):
             time = int(history._causal_time[row])
             rows.append(
@@ -181,6 +186,7 @@ class _Pack:
                     event.kind.value,
                     None if time == NO_TIME else time,
                     int(history._past_size[row]),
+                    chains[row],
                     sources.of_row(row),
                 )
             )
@@ -202,6 +208,7 @@ class _Pack:
         return {
             "pack": self.number,
             "counts": dict(self.counts),
+            "depth": self.depth,
             "notes": self.notes,
             "failures": self.failures,
             "hidden": self.hidden,

@@ -1,0 +1,20 @@
+"""All experiments by name, as on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from beforehand.sim.experiments.buffering import BUFFERING
+from beforehand.sim.experiments.findings import Experiment
+from beforehand.sim.experiments.sensors import SENSORS
+from beforehand.sim.experiments.single_phase import SINGLE_PHASE
+from beforehand.sim.experiments.stamp_bytes import STAMP_BYTES
+from beforehand.sim.experiments.star import STAR
+from beforehand.sim.experiments.token_updates import TOKEN_UPDATES
+
+__all__ = ["EXPERIMENTS"]
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    experiment.name: experiment for experiment in (SINGLE_PHASE, BUFFERING, STAMP_BYTES, SENSORS, STAR, TOKEN_UPDATES)
+}

@@ -1,0 +1,118 @@
+"""What there is to explore of a protocol: its stacks, from small to large, each with all its configurations.
+
+  bare          without a link, as the network must be for it: in FIFO order, or in any order with one repetition;
+                every choice of initial clocks and of the options that change what it does
+  link          over a `ReliableLink`, in any order, with one loss, one repetition and one crash
+  departures    with a `Membership`: c is evicted by a, which may crash and come back at any step; a stops for good
+                while it evicts c, and b evicts both; a and b both evict c; c leaves
+
+A part is one stack with so many messages.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from beforehand.ordering import Channels
+from beforehand.sim.explorer.configuration import (
+    PROCESSES,
+    Configuration,
+    Faults,
+    Stack,
+    departures,
+    duels,
+    leavings,
+    sendings,
+    successions,
+)
+
+__all__ = ["OPTIONS", "Part", "explorable", "faults_of", "parts", "stacks"]
+
+MESSAGES_MAX: Final = 4
+STARTS: Final = (0, 2)
+"""Initial clocks: equal, or so far apart that a message does not make up for it."""
+
+SYMMETRIC: Final = frozenset({"unordered", "fifo", "causal-broadcast", "causal-unicast", "schiper-causal"})
+"""Protocols that treat all processes alike: of configurations that differ in names only, one is explored.
+
+Positions decide nothing in them but the order in which messages that are free at once are looked at. Protocols with a
+total order break ties by position, and others have leaders: for these, names matter.
+"""
+
+OPTIONS: Final[dict[str, tuple[tuple[tuple[str, Any], ...], ...]]] = {
+    "lamport-total": ((), (("acknowledge", False),)),
+    "single-phase": tuple(
+        (("acknowledge", acknowledge), ("identifiers", identifiers))
+        for acknowledge in ("suppressed", "always", "point-to-point")
+        for identifiers in ("static", "rotating")
+    ),
+}
+"""Options that change what a protocol does; the first choice is the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A stack and what is tried with it; `name` is for reports and for going on where a run was cut."""
+
+    name: str
+    stack: Stack
+    messages: int
+    kind: str  # `bare`, `link` or `departures`.
+
+    def configurations(self) -> Iterator[Configuration]:
+        symmetric = self.stack.traits.name in SYMMETRIC and not self.stack.starts
+        match self.kind:
+            case "departures":
+                for lines in sendings(self.stack.traits, self.messages):
+                    yield from departures(lines, victim=2, by=0, crashes=1, crashing=1)
+                    yield from successions(lines, victim=2, by=0)
+                    yield from duels(lines, victim=2)
+                    yield from leavings(lines, leaver=2)
+            case _:
+                for lines in sendings(self.stack.traits, self.messages, symmetric=symmetric):
+                    yield Configuration(operations=lines, faults=faults_of(self.stack))
+
+
+def explorable(protocol: Any) -> bool:
+    """Whether time plays no part in its order. `TimedDelivery` goes by clocks, which stand still here."""
+    return "delay_max" not in inspect.signature(protocol).parameters
+
+
+def faults_of(stack: Stack) -> Faults:
+    """What may go wrong under a stack."""
+    if stack.link is not None:
+        return Faults(losses=1, repeats=1, crashes=1)
+    return Faults(repeats=0 if stack.traits.channels is Channels.FIFO else 1)
+
+
+def stacks(protocol: Any) -> Iterator[Stack]:
+    """The protocol with each choice of options and of initial clocks."""
+    takes_start = "start" in inspect.signature(protocol).parameters
+    clocks = [s for s in product(STARTS, repeat=len(PROCESSES)) if min(s) == 0] if takes_start else [()]
+    for options in OPTIONS.get(protocol.traits.name, ((),)):
+        for starts in clocks:
+            yield Stack(protocol=protocol, options=options, starts=starts)
+
+
+def parts(protocol: Any, *, messages_max: int = MESSAGES_MAX) -> Iterator[Part]:
+    """All of it, from small to large."""
+    name = protocol.traits.name
+    for messages in range(messages_max + 1):
+        for stack in stacks(protocol):
+            label = ",".join([*(f"{key}={value}" for key, value in stack.options), *map(str, stack.starts)])
+            label = f"{name}[{label}]" if label else name
+            if messages:
+                yield Part(name=f"{label} bare {messages}", stack=stack, messages=messages, kind="bare")
+            if not any(stack.starts):
+                if messages:
+                    yield Part(name=f"{label} link {messages}", stack=stack.linked(), messages=messages, kind="link")
+                yield Part(
+                    name=f"{label} departures {messages}",
+                    stack=stack.linked(membership=True),
+                    messages=messages,
+                    kind="departures",
+                )

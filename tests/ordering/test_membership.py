@@ -1,0 +1,246 @@
+"""Membership by hand: who may be removed, what a flush delivers, what is stable, who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beforehand.clocks import View
+from beforehand.errors import LocalProtocolError, NotInViewError, RemoteProtocolError
+from beforehand.ordering import CausalBroadcast, Coordinator, Fifo, Installed, Membership, Owed, Refused, Skeen
+from beforehand.ordering.flush import (
+    Acknowledged,
+    Ballot,
+    Gone,
+    Install,
+    InView,
+    Outvoted,
+    Prepare,
+    Reported,
+    Stable,
+)
+from ordering.wires import Wires
+
+
+class Group(Wires):
+    """Members over wires that keep their order; some may be deaf and dumb."""
+
+    def __init__(self, protocol: Any = Fifo, names: str = "abc", **options: Any) -> None:
+        def make(name: str, view: View) -> Membership:
+            def bare(name: str, view: View, number: int) -> Any:
+                return protocol(name, view, number=number)
+
+            return Membership(name, view, bare, notice_interval=10)
+
+        super().__init__(make, names, fifo=True, **options)
+        self.gone: set[str] = set()
+        self.views: dict[str, list[View]] = {name: [] for name in names}
+
+    def perform(self, name: str, effects: Any) -> None:
+        effects = list(effects)
+        self.views[name] += [effect.view for effect in effects if isinstance(effect, Installed)]
+        super().perform(name, effects)
+
+    def step(self) -> bool:
+        self.flying = [packet for packet in self.flying if packet[1] not in self.gone]
+        for name in self.gone:
+            self.timers.pop(name, None)
+        return super().step()
+
+    def stop(self, name: str) -> None:
+        self.gone.add(name)
+        self.step()
+
+    def evict(self, name: str, *others: str, **options: Any) -> None:
+        self.perform(name, self.members[name].evict(others, now=self.now, **options))
+
+    def leave(self, name: str) -> None:
+        self.perform(name, self.members[name].leave(now=self.now))
+
+    def payloads(self, name: str) -> list[bytes]:
+        return [message.payload for message in self.delivered[name]]
+
+
+def run_settled(group: Group) -> None:
+    """Until nothing but asking again is left."""
+    for _ in range(400):
+        if not group.flying and not group.timers:
+            return
+        group.step()
+
+
+@pytest.mark.parametrize("protocol", [Fifo, CausalBroadcast, Skeen, Coordinator])
+def test_those_who_stay_install_one_view_and_go_on(protocol: Any) -> None:
+    group = Group(protocol)
+    group.send("c", b"before")
+    group.run()
+    group.gone.add("c")
+    group.evict("a", "c")
+    group.send("a", b"during")
+    run_settled(group)
+    group.send("b", b"after")
+    run_settled(group)
+
+    assert [view.processes for view in group.views["a"]] == [("a", "b")]
+    assert group.views["a"] == group.views["b"]
+    assert group.payloads("a") == group.payloads("b") == [b"before", b"during", b"after"]
+    assert group.check().passed
+
+
+def test_what_only_one_of_those_who_stay_got_is_delivered_to_all_of_them() -> None:
+    group = Group()
+    group.send("c", b"x")
+    group.flying = [packet for packet in group.flying if packet[1] != "b"]  # b's copy is lost, and then c is.
+    group.step()
+    group.gone.add("c")
+    group.evict("b", "c")
+    run_settled(group)
+    assert group.payloads("a") == group.payloads("b") == [b"x"]
+
+
+def test_a_member_leaves_and_what_it_sent_is_delivered() -> None:
+    group = Group()
+    group.send("c", b"last words")
+    group.leave("c")
+    run_settled(group)
+    assert group.payloads("a") == group.payloads("b") == [b"last words"]
+    assert group.members["c"].departed
+    with pytest.raises(LocalProtocolError, match="no longer a member"):
+        group.send("c", b"ghost")
+    assert group.members["c"].receive("a", InView(view=9, packet=None), now=0) == []
+
+
+def test_no_majority_no_view_unless_forced() -> None:
+    group = Group(names="ab")
+    before = group.members["a"].snapshot()
+    with pytest.raises(LocalProtocolError, match="1 of 2 members are no majority"):
+        group.evict("a", "b")
+    assert group.members["a"].snapshot() == before
+    group.gone.add("b")
+    group.evict("a", "b", force=True)
+    assert group.members["a"].view.processes == ("a",)
+
+
+def test_a_member_does_not_evict_itself_and_the_last_one_does_not_leave() -> None:
+    group = Group(names="ab")
+    with pytest.raises(LocalProtocolError, match="it leaves"):
+        group.evict("a", "a")
+    group.gone.add("b")
+    group.evict("a", "b", force=True)
+    with pytest.raises(LocalProtocolError, match="last member"):
+        group.leave("a")
+
+
+def test_what_is_sent_to_one_that_left_is_refused() -> None:
+    group = Group()
+    group.gone.add("c")
+    group.evict("a", "c")
+    run_settled(group)
+    with pytest.raises(NotInViewError):
+        group.send("a", b"x", ["c"])
+
+
+def test_what_waited_for_the_view_and_has_nobody_to_go_to_is_told() -> None:
+    group = Group()
+    group.gone.add("c")
+    group.evict("a", "c")
+    group.send("a", b"too late", ["c"])
+    run_settled(group)
+    assert [refused.why for refused in group.refused] == [
+        "a message was not sent: all whom it should go to have left",
+    ]
+    assert all(isinstance(refused, Refused) for refused in group.refused)
+
+
+def test_missing_says_who_has_not_reported_and_who_owes_a_view() -> None:
+    group = Group()
+    group.gone |= {"b", "c"}
+    group.evict("a", "c")
+    [owed] = group.members["a"].missing()
+    assert (owed.process, owed.what) == ("b", Owed.REPORT)
+    group.gone.discard("b")
+    a_prepares = Prepare(ballot=Ballot(0, 1, "a"), members=("a", "b"))
+    group.members["b"].receive("a", a_prepares, now=0)
+    [owed] = group.members["b"].missing()
+    assert (owed.process, owed.what, owed.number) == ("a", Owed.VIEW, 1)
+
+
+def test_a_message_is_stable_when_all_have_delivered_it_and_everybody_learns_it() -> None:
+    group = Group()
+    group.send("a", b"1")
+    assert group.members["a"].stable()["a"] == 0
+    group.run()
+    assert [group.members[name].stable()["a"] for name in "abc"] == [1, 1, 1]
+
+
+def test_an_evicted_one_that_still_lives_is_told() -> None:
+    group = Group()
+    group.gone.add("c")
+    group.evict("a", "c")
+    run_settled(group)
+    group.gone.clear()
+    group.send("c", b"hello?")
+    run_settled(group)
+    assert group.members["c"].departed
+    assert b"hello?" not in group.payloads("a")
+
+
+def test_a_smaller_ballot_is_outvoted_and_its_install_is_not_taken() -> None:
+    c = Group().members["c"]
+    large, small = Ballot(0, 2, "a"), Ballot(0, 1, "b")
+    [_, reported] = c.receive("a", Prepare(ballot=large, members=("a", "c")), now=0)
+    assert isinstance(reported.packet, Reported)
+    [_, outvoted] = c.receive("b", Prepare(ballot=small, members=("a", "b", "c")), now=0)
+    assert outvoted.packet == Outvoted(ballot=small, promised=large)
+    assert c.receive("b", Install(ballot=small, members=("b", "c"), messages=()), now=0) == []
+    assert c.view.number == 0
+
+
+def test_a_view_that_is_installed_is_taken_if_the_promised_leader_waits_for_who_installed_it() -> None:
+    c = Group().members["c"]
+    c.receive("a", Prepare(ballot=Ballot(0, 2, "a"), members=("a", "b", "c")), now=0)
+    effects = c.receive("b", Install(ballot=Ballot(0, 1, "b"), members=("b", "c"), messages=()), now=0)
+    assert [effect.view.processes for effect in effects if isinstance(effect, Installed)] == [("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("sender", "packet"),
+    [
+        ("a", Install(ballot=Ballot(0, 1, "a"), members=("a", "z"), messages=())),
+        ("a", Prepare(ballot=Ballot(0, 1, "b"), members=("a", "b", "c"))),
+        ("a", Prepare(ballot=Ballot(0, 1, "a"), members=("a", "b"))),
+        ("a", Prepare(ballot=Ballot(0, 1, "a"), members=("a", "c", "z"))),
+        ("a", Acknowledged(view=0, numbers=(5,))),
+        ("a", "nonsense"),
+        ("c", Stable(view=0, number=1)),
+    ],
+)
+def test_what_a_member_must_not_say_is_refused_and_changes_nothing(sender: str, packet: Any) -> None:
+    c = Group().members["c"]
+    before = c.snapshot()
+    with pytest.raises(RemoteProtocolError):
+        c.receive(sender, packet, now=0)
+    assert c.snapshot() == before
+
+
+def test_a_snapshot_in_the_middle_of_a_flush_goes_on() -> None:
+    group = Group()
+    group.send("b", b"x")
+    group.gone.add("c")
+    group.evict("a", "c")
+    leader = group.members["a"]
+    back = Membership("a", group.view, lambda n, v, k: Fifo(n, v, number=k), notice_interval=10)
+    back.restore(leader.snapshot())
+    assert back.snapshot() == leader.snapshot()
+    group.members["a"] = back
+    run_settled(group)
+    assert group.views["a"] == group.views["b"] != []
+    assert group.payloads("a") == group.payloads("b") == [b"x"]
+
+
+def test_gone_is_believed_only_if_it_says_that_we_are_out() -> None:
+    c = Group().members["c"]
+    assert c.receive("a", Gone(view=3, members=("a", "b", "c")), now=0) == []
+    effects = c.receive("a", Gone(view=1, members=("a", "b")), now=0)
+    assert [effect.view.processes for effect in effects if isinstance(effect, Installed)] == [("a", "b")]
