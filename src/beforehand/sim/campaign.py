@@ -39,7 +39,7 @@ class Progress:
 
     done: int = 0  # All seeds below this one are done.
     failed: list[int] = field(default_factory=list)
-    seen: Counter[str] = field(default_factory=Counter)  # Rare states: in how many runs they were reached.
+    seen: dict[str, int] = field(default_factory=dict)  # Rare states: in how many runs they were reached.
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _chunks(campaign: Campaign, protocols: Sequence[str], seeds: int) -> Iterato
 def _take(folder: Path, progress: Progress, chunk: Chunk) -> None:
     progress.done = chunk.end
     progress.failed += chunk.failed
-    progress.seen.update(chunk.seen)
+    progress.seen = dict(Counter(progress.seen) + Counter(chunk.seen))
     for seed in chunk.failed:
         small = shrink(draw(chunk.protocol, seed), lambda scenario: not simulate(scenario).verdict.passed)
         (folder / f"{chunk.protocol}-{seed}.json").write_bytes(write_scenario(small))

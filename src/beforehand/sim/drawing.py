@@ -118,12 +118,12 @@ def _hardened(scenario: Scenario, traits: Traits) -> Scenario:
         scenario = replace(scenario, operations=tuple(mixed))
     if protocol in START and not scenario.membership and (rng := chance("end", 0.1)):
         scenario = _with_option(scenario, "start", NUMBER_MAX - rng.randint(0, 2 * len(scenario.operations)))
-    if scenario.departures and (rng := chance("change", 0.5)):
+    if scenario.departures and (rng := chance("change", 0.6)):
         scenario = _with_hard_change(rng, scenario)
-    # Nor over a member that stops: what waits for it can fill the room, and a flush comes behind what finds none.
+    # Without a link, a full buffer at a receiver loses the packet. And where a member stops for good, what waits for
+    # it can fill the room, and the flush that would free it comes behind what finds none.
     evicted = any(departure.process != departure.by for departure in scenario.departures)
     if scenario.link and not evicted and protocol not in NO_ROOM and (rng := chance("room", 0.25)):
-        # A full buffer at a receiver loses the packet, unless a link offers it again.
         scenario = _with_option(scenario, ROOM.get(protocol, "pending_max"), rng.choice((1, 2, 4)))
     if protocol == "coordinator" and not scenario.membership and (rng := chance("coordinator", 0.5)):
         scenario = _with_option(scenario, "coordinator", rng.choice(names))
@@ -136,7 +136,7 @@ def _with_hard_change(rng: random.Random, scenario: Scenario) -> Scenario:
     start = rng.randrange(LOAD_UNTIL)
     go = rng.sample(names, rng.randint(1, (len(names) - 1) // 2))
     stay = [name for name in names if name not in go]
-    if len(names) >= 5 and rng.random() < 0.5:
+    if len(names) >= 5 and rng.random() < 0.6:
         go = rng.sample(names, 2)
         stay = [name for name in names if name not in go]
         return _with_lost_leader(rng, scenario, go, stay, start)
@@ -162,7 +162,7 @@ def _with_lost_leader(
     Both are evicted then, by one or by two: the others may never have heard of the first flush.
     """
     (leader, process, *_), longest = go, scenario.delay.longest
-    stop = start + 1 + rng.randrange(5 * longest)
+    stop = start + 1 + rng.randrange(rng.choice((longest, 5 * longest, 5 * longest)))
     departures = [Departure(process=process, at=start, by=leader)]
     departures += [Departure(process=one, at=stop, by=rng.choice(stay)) for one in (leader, process)]
     # Only what goes out late in the flush is held up, and nothing else goes wrong: that is rare enough by itself.
