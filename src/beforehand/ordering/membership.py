@@ -14,20 +14,15 @@ view needs a majority of the old one, unless `force`. That is not consensus: a l
 have reported, without a second round, so two operators who evict *living* members against each other can split a
 group. A living process that is evicted is told so when it next speaks (`Gone`).
 
-How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays, on
-`Prepare`: stops sending and delivering, and reports all that the protocol holds and all that it sent or delivered and
-does not know to be stable. The leader settles the reports into one order (`flush.settle`) and sends `Install`; each
-member delivers what it lacks of the list, in its order, and starts the protocol afresh in the next view. What the
-application sends in between waits for that. Why it holds is written in `view_change`. A leader that stops for good
-holds everybody up (`missing()` says so) until it is evicted in turn; one that comes back from its snapshot goes on.
-
-Cost: an acknowledgement per delivery and a number per sender now and then, gathered over `notice_interval`: these are
-the null messages of silent members. A view change costs two rounds and the messages that are not stable.
+How the change works, and why: see `view_change`. Cost: an acknowledgement per delivery and a number per sender now
+and then, gathered over `notice_interval`: these are the null messages of silent members. A view change costs two
+rounds and the messages that are not stable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -174,7 +169,9 @@ class Membership:
                 "If the others are surely gone, use force"
             )
         self._change.wanted |= chosen
-        return self._begin(now)
+        call = Effects()
+        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
+        return self._finish(call)
 
     def leave(self, *, now: int) -> list[Effect]:
         """Leave the group. It is done when `Installed` comes with a view that this process is not in."""
@@ -182,7 +179,9 @@ class Membership:
         if len(self.view.processes) == 1:
             raise LocalProtocolError("the last member has no group to leave")
         self._change.wanted.add(self.process)
-        return self._begin(now)
+        call = Effects()
+        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
+        return self._finish(call)
 
     def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
         if sender == self.process:
@@ -203,10 +202,8 @@ class Membership:
                 call.transmit((sender,), Gone(view=self.view.number, members=self.view.processes))
             case InView():
                 self._take_inner(sender, packet, call, now)
-            case Acknowledged():
-                self._take_acknowledgement(sender, packet, call, now)
-            case Stable():
-                self._take_stable(sender, packet, call)
+            case Acknowledged() | Stable():
+                self._take_notice(sender, packet, call, now)
             case Prepare():
                 self._install(self._change.take_prepare(sender, packet, call, now), call, now)
             case Reported():
@@ -286,8 +283,9 @@ class Membership:
             raise LocalProtocolError(f"{self.process!r} is no longer a member of the group")
 
     def _take_inner(self, sender: str, packet: InView, call: Effects, now: int) -> None:
-        if packet.view > self.view.number:
-            self._keep_for_later(sender, packet, call)
+        if packet.view == self.view.number and not self.flushing and any(sender == s for s, _ in self._ahead):
+            self._keep_for_later(sender, packet, call)  # Behind those of its sender that found no room yet.
+            self._catch_up(call, now)
         elif packet.view == self.view.number and not self.flushing:
             self._pass_on(self.within.receive(sender, packet.packet, now=now), call, now)
         # Else it is of a view that is settled, or being settled: its sender has reported it, or has stopped.
@@ -295,7 +293,7 @@ class Membership:
     def _keep_for_later(self, sender: str, packet: InView, call: Effects) -> None:
         if len(self._ahead) >= self._queue_max:
             raise BufferFullError(what="packets of the next view", limit=self._queue_max)
-        if not self._ahead:
+        if not self._ahead and packet.view > self.view.number:
             call.transmit((sender,), Behind(view=self.view.number))  # In case the leader does not come to tell us.
         self._ahead.append((sender, packet))
         call.changed = True
@@ -322,16 +320,15 @@ class Membership:
                     call.happen(effect)
         self._expect_notice(now)
 
-    def _take_acknowledgement(self, sender: str, packet: Acknowledged, call: Effects, now: int) -> None:
-        if packet.view == self.view.number:
+    def _take_notice(self, sender: str, packet: Acknowledged | Stable, call: Effects, now: int) -> None:
+        if packet.view != self.view.number:
+            return
+        if isinstance(packet, Acknowledged):
             self._stability.acknowledged(sender, packet.numbers)
-            self._expect_notice(now)
-            call.changed = True
-
-    def _take_stable(self, sender: str, packet: Stable, call: Effects) -> None:
-        if packet.view == self.view.number:
+        else:
             self._stability.is_stable(sender, packet.number)
-            call.changed = True
+        self._expect_notice(now)
+        call.changed = True
 
     def _expect_notice(self, now: int) -> None:
         if self._notice_at is None and self._stability.has_news:
@@ -345,11 +342,6 @@ class Membership:
             call.transmit((sender,), Acknowledged(view=self.view.number, numbers=numbers))
         if stable is not None:
             call.transmit(self._others(self.view.processes), Stable(view=self.view.number, number=stable))
-
-    def _begin(self, now: int) -> list[Effect]:
-        call = Effects()
-        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
-        return self._finish(call)
 
     def _reported(self, ballot: Ballot) -> Reported:
         report = self.within.report()
@@ -404,16 +396,24 @@ class Membership:
         """Take what waited for this view, packets and sends; what finds no room waits on."""
         if self.flushing:
             return
-        try:
-            while self._ahead and self._ahead[0][1].view == self.view.number:
-                self._take_ahead(*self._ahead[0], call, now)
-                del self._ahead[0]
-                call.changed = True
+        full: set[str] = set()  # Senders for whose packets there is no room: theirs keep their order.
+        kept: list[tuple[str, InView]] = []
+        for sender, packet in self._ahead:
+            try:
+                if packet.view == self.view.number and sender not in full:
+                    self._take_ahead(sender, packet, call, now)
+                    call.changed = True
+                    continue
+            except BufferFullError:
+                full.add(sender)
+            kept.append((sender, packet))
+        self._ahead = kept
+        with suppress(BufferFullError):
             while self._queue:
                 self._send_late(*self._queue[0], call, now)
                 del self._queue[0]
                 call.changed = True
-        except BufferFullError:
+        if full or self._queue:
             self._catch_up_at = now + self._notice_interval
 
     def _take_ahead(self, sender: str, packet: InView, call: Effects, now: int) -> None:
@@ -425,11 +425,11 @@ class Membership:
             call.happen(Refused(process=sender, why=str(error)))
 
     def _send_late(self, payload: bytes, to: tuple[str, ...], level: Level, call: Effects, now: int) -> None:
-        stay = [p for p in to if p in self.view]
-        if not stay or (self.traits.destinations is Destinations.ALL and len(self._others(tuple(stay))) == 0):
+        stay = tuple(p for p in to if p in self.view)
+        if stay and (self._others(stay) or self.traits.destinations is not Destinations.ALL):
+            self._pass_on(self.within.send(payload, stay, now=now, level=level), call, now)
+        else:
             call.happen(Refused(process=to[0], why="a message was not sent: all whom it should go to have left"))
-            return
-        self._pass_on(self.within.send(payload, stay, now=now, level=level), call, now)
 
     def _depart(self, view: View, call: Effects) -> None:
         self.view = view

@@ -2,6 +2,13 @@
 
 Decides nothing about messages but their order (`flush.settle`); `membership` performs what this says.
 
+How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays, on
+`Prepare`: stops sending and delivering, and reports all that the protocol holds and all that it sent or delivered and
+does not know to be stable. The leader settles the reports into one order (`flush.settle`) and sends `Install`; each
+member delivers what it lacks of the list, in its order, and starts the protocol afresh in the next view. What the
+application sends in between waits for that. A leader that stops for good
+holds everybody up (`missing()` says so) until it is evicted in turn; one that comes back from its snapshot goes on.
+
 Why P1 and P3 hold. The list holds every message that a reporting member has delivered, unless it is stable, which
 means that every destination delivered it; and nobody delivers between its report and its Install. So after the
 Install each has delivered exactly the list's messages and the stable ones. Only one list can be installed out of a
@@ -124,6 +131,10 @@ class ViewChange:
 
     def take_report(self, sender: str, packet: Reported, call: Effects, now: int) -> Install | None:
         if self._prepare is None or packet.ballot != self._prepare.ballot:
+            # Too late for our flush, but it may say that the leader we gave way to has stopped.
+            self.wanted |= set(packet.stopped) & set(self._view.processes) - {self._process}
+            if self._prepare is None and self.promised is not None and self.promised.leader in self.wanted:
+                return self.lead(call, now, above=self.promised)
             return None
         self._reports[sender] = packet
         call.changed = True

@@ -82,8 +82,10 @@ def _with(scenario: Scenario, name: str, entries: tuple[Any, ...]) -> Scenario:
 
 def _without_a_process(scenario: Scenario) -> Iterator[Scenario]:
     """One process fewer, if it sends nothing and no fault names it."""
-    if len(scenario.processes) <= 2:
-        return
+    evicted = {x.process for x in scenario.departures}
+    left = len(scenario.processes) - 1
+    if left < 2 or 2 * (left - len(evicted)) <= left:
+        return  # A majority must stay, or it fails for another reason.
     busy = {o.process for o in scenario.operations}
     busy |= {x.process for x in scenario.crashes} | {x.process for x in scenario.pauses}
     busy |= {x.process for x in scenario.clocks} | {p for x in scenario.departures for p in (x.process, x.by)}
