@@ -182,6 +182,7 @@ def settle(reports: Mapping[str, Reported]) -> tuple[tuple[Message, Place], ...]
             known.setdefault(held.message.key, []).append((member, held))
     places: dict[tuple[str, int], Place] = {}
     last: dict[str, Place] = {}  # Of each sender, the place of its latest message so far.
+    stems: dict[str, Place] = {}  # If that one had no place of its own: what it was put behind.
     for (sender, number), copies in sorted(known.items()):
         if number <= stable.get(sender, 0):
             continue
@@ -190,7 +191,13 @@ def settle(reports: Mapping[str, Reported]) -> tuple[tuple[Message, Place], ...]
         if place is None:
             after = [held.after for _, held in copies] + [reports[p].reached for p in message.to if p in reports]
             bounds = [bound for bound in [*after, last.get(sender)] if bound is not None]
-            place = (*max(bounds, default=(-1,)), *message.key)  # Longer than its bound, so it comes right after it.
+            bound: Place = max(bounds, default=(-1,))
+            if bound == last.get(sender):
+                bound = stems.get(sender, bound)  # One after the other, not ever longer.
+            stems[sender] = bound
+            place = (*bound, *message.key)  # Longer than its bound, so it comes right after it.
+        else:
+            stems.pop(sender, None)
         places[message.key] = last[sender] = place
     order = sorted(places, key=lambda key: places[key])
     return tuple((known[key][0][1].message, places[key]) for key in order)
