@@ -110,9 +110,10 @@ def parts(protocol: Any, *, messages_max: int = MESSAGES_MAX) -> Iterator[Part]:
             if not any(stack.starts):
                 if messages:
                     yield Part(name=f"{label} link {messages}", stack=stack.linked(), messages=messages, kind="link")
-                yield Part(
-                    name=f"{label} departures {messages}",
-                    stack=stack.linked(membership=True),
-                    messages=messages,
-                    kind="departures",
-                )
+                if stack.traits.views:
+                    yield Part(
+                        name=f"{label} departures {messages}",
+                        stack=stack.linked(membership=True),
+                        messages=messages,
+                        kind="departures",
+                    )
