@@ -8,15 +8,30 @@ import pytest
 
 from beforehand.clocks import View
 from beforehand.errors import LocalProtocolError, NotInViewError, RemoteProtocolError
-from beforehand.ordering import CausalBroadcast, Coordinator, Fifo, Installed, Membership, Owed, Refused, Skeen
+from beforehand.ordering import (
+    CausalBroadcast,
+    Coordinator,
+    Fifo,
+    Installed,
+    Membership,
+    Owed,
+    Persist,
+    Refused,
+    Rendezvous,
+    Skeen,
+    Transmit,
+)
 from beforehand.ordering.flush import (
+    Accepted,
     Acknowledged,
     Ballot,
+    Behind,
     Gone,
     Install,
     InView,
     Outvoted,
     Prepare,
+    Proposed,
     Reported,
     Stable,
 )
@@ -111,6 +126,18 @@ def test_a_member_leaves_and_what_it_sent_is_delivered() -> None:
     assert group.members["c"].receive("a", InView(view=9, packet=None), now=0) == []
 
 
+def test_what_one_that_leaves_sends_afterwards_is_refused_and_not_lost_silently() -> None:
+    group = Group()
+    group.leave("c")
+    group.send("c", b"too late")
+    run_settled(group)
+    assert group.members["c"].departed
+    assert [refused.why for refused in group.refused] == [
+        "a message was not sent: this process is no longer a member"
+    ]
+    assert group.payloads("a") == []
+
+
 def test_no_majority_no_view_unless_forced() -> None:
     group = Group(names="ab")
     before = group.members["a"].snapshot()
@@ -186,22 +213,54 @@ def test_an_evicted_one_that_still_lives_is_told() -> None:
     assert b"hello?" not in group.payloads("a")
 
 
-def test_a_smaller_ballot_is_outvoted_and_its_install_is_not_taken() -> None:
+def test_a_smaller_ballot_is_outvoted_and_its_proposal_is_not_accepted() -> None:
     c = Group().members["c"]
     large, small = Ballot(0, 2, "a"), Ballot(0, 1, "b")
-    [_, reported] = c.receive("a", Prepare(ballot=large, members=("a", "c")), now=0)
+    c.receive("b", Prepare(ballot=small, members=("a", "b", "c")), now=0)
+    [_, reported, _] = c.receive("a", Prepare(ballot=large, members=("a", "c")), now=1)
     assert isinstance(reported.packet, Reported)
-    [_, outvoted] = c.receive("b", Prepare(ballot=small, members=("a", "b", "c")), now=0)
+    [_, outvoted] = c.receive("b", Prepare(ballot=small, members=("a", "b", "c")), now=1)
     assert outvoted.packet == Outvoted(ballot=small, promised=large)
-    assert c.receive("b", Install(ballot=small, members=("b", "c"), messages=()), now=0) == []
+    [_, outvoted] = c.receive("b", Proposed(ballot=small, members=("b", "c"), messages=()), now=1)
+    assert outvoted.packet == Outvoted(ballot=small, promised=large)
     assert c.view.number == 0
 
 
-def test_a_view_that_is_installed_is_taken_if_the_promised_leader_waits_for_who_installed_it() -> None:
+def test_what_one_of_them_accepted_is_how_the_view_ends_whoever_leads_then() -> None:
+    c = Group(names="abcde").members["c"]
+    c.receive("a", Prepare(ballot=Ballot(0, 1, "a"), members=("a", "c", "e")), now=0)
+    accepted = Proposed(ballot=Ballot(0, 1, "a"), members=("a", "c", "e"), messages=())
+    [_, answer] = c.receive("a", accepted, now=0)
+    assert answer.packet == Accepted(ballot=Ballot(0, 1, "a"))
+
+    effects = c.evict(["a"], now=1)
+    [prepare] = [effect.packet for effect in effects if isinstance(effect, Transmit)]
+    assert prepare.members == ("b", "c", "d", "e")  # That b and d are to go was a's word, and now a goes.
+    for name in "bde":
+        effects = c.receive(name, Reported(ballot=prepare.ballot, held=(), time=0, stable=()), now=1)
+    [proposed] = [effect.packet for effect in effects if isinstance(effect, Transmit)]
+    assert proposed == Proposed(ballot=prepare.ballot, members=("a", "c", "e"), messages=())
+
+
+def test_a_view_that_is_installed_is_taken_whomever_one_has_promised_oneself_to() -> None:
     c = Group().members["c"]
     c.receive("a", Prepare(ballot=Ballot(0, 2, "a"), members=("a", "b", "c")), now=0)
     effects = c.receive("b", Install(ballot=Ballot(0, 1, "b"), members=("b", "c"), messages=()), now=0)
     assert [effect.view.processes for effect in effects if isinstance(effect, Installed)] == [("b", "c")]
+
+
+def test_one_that_the_group_went_on_without_asks_and_is_told() -> None:
+    group = Group(names="abcde")
+    group.evict("a", "e")
+    e = group.members["e"]
+    e.receive("b", Prepare(ballot=Ballot(0, 1, "b"), members=tuple("abcde")), now=0)  # Of a flush that gave way.
+    assert e.flushing
+    run_settled(group)
+    group.now += 100
+    group.perform("e", e.tick(now=group.now))
+    run_settled(group)
+    assert e.departed
+    assert group.members["b"].view.processes == tuple("abcd")
 
 
 @pytest.mark.parametrize(
@@ -244,3 +303,33 @@ def test_gone_is_believed_only_if_it_says_that_we_are_out() -> None:
     assert c.receive("a", Gone(view=3, members=("a", "b", "c")), now=0) == []
     effects = c.receive("a", Gone(view=1, members=("a", "b")), now=0)
     assert [effect.view.processes for effect in effects if isinstance(effect, Installed)] == [("a", "b")]
+
+
+def test_one_whose_leader_gave_way_to_one_that_it_does_not_follow_leads_itself_in_the_end() -> None:
+    d = Group(names="abcde").members["d"]
+    d.receive("c", Prepare(ballot=Ballot(0, 6, "c"), members=("b", "c", "d")), now=0)  # So a and e are to go.
+    assert d.receive("e", Prepare(ballot=Ballot(0, 7, "e"), members=("b", "c", "d", "e")), now=1)[0] == Persist()
+    asked = [d.tick(now=now) for now in (40, 120, 280)]
+    leads = [[type(e.packet) for e in effects if isinstance(e, Transmit)] for effects in asked]
+    assert leads == [[Behind], [Behind], [Prepare]]
+
+
+def test_a_flush_makes_no_crown_of_rendezvous_messages() -> None:
+    """z sends y, then delivers m1; a sends m1, then m2; so c must deliver y before m2, which both are slow."""
+    group = Group(Rendezvous, names="zcad")
+    z, c, a = (group.members[name] for name in "zca")
+
+    def packets(effects: Any, to: str) -> list[Any]:
+        return [effect.packet for effect in effects if isinstance(effect, Transmit) and to in effect.to]
+
+    [request] = packets(z.send(b"y", ["c"], now=0), "c")
+    [permission] = packets(c.receive("z", request, now=0), "z")
+    z.receive("c", permission, now=0)  # y leaves and is lost on the way.
+    [first] = packets(a.send(b"m1", ["z"], now=0), "z")
+    [acknowledgement] = packets(z.receive("a", first, now=0), "a")
+    a.receive("z", acknowledgement, now=0)
+    a.send(b"m2", ["c"], now=0)  # m2 as well.
+    group.stop("d")
+    group.evict("z", "d")
+    run_settled(group)
+    assert group.payloads("c") == [b"y", b"m2"]

@@ -138,7 +138,7 @@ def test_a_larger_process_is_asked_and_is_passive_from_its_permission_until_the_
     first = message("a", 1, "b", b"1")
     packet = RendezvousMessage(message=first, sequence=1, time=1)
     assert a.receive("b", permission, now=0) == [
-        Sent(message=first),
+        Sent(message=first, place=(1, "a", 1)),  # Its instant is this event.
         Persist(),
         Transmit(to=("b",), packet=packet),
     ]
@@ -155,7 +155,10 @@ def test_a_passive_process_neither_delivers_nor_uses_a_permission() -> None:
     assert b.receive("c", up, now=0) == []
     assert b.receive("c", RendezvousPermission(sequence=1, time=5), now=0) == [Persist()]
     assert b.receive("c", RendezvousPermission(sequence=1, time=5), now=0) == []
-    assert b.report().held == (Held(message=up.message, place=(5, "c", 1), final=False),)
+    assert b.report().held == (
+        Held(message=up.message, place=(5, "c", 1), final=False),
+        Held(message=message("b", 2, "a", b"down"), place=(1, "b", 2), final=False),  # Under way, not acknowledged.
+    )
     assert b.report().unsent == ((b"up", ("c",), Level.CAUSAL_TOTAL),)
     effects = b.receive("a", RendezvousAcknowledgement(sequence=1, time=1), now=0)
     assert [type(e) for e in effects] == [Deliver, Sent, Persist, Transmit, Transmit]

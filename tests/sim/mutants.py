@@ -141,7 +141,9 @@ def _imported(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             top, *rest = node.module.split(".")
             if top == "beforehand" and rest and rest[0] in ROOMS:
-                yield node.module
+                parts = [f"{node.module}.{alias.name}" for alias in node.names]
+                modules = [part for part in parts if _path(part).exists()]  # `from package import module`
+                yield from modules or [node.module]
 
 
 @cache

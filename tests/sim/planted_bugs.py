@@ -19,11 +19,11 @@ from statistics import quantiles
 
 from mutants import Bug, Catch, search
 from planted_in_causal import CAUSAL
-from planted_in_layers import LAYERS
+from planted_in_layers import GROUPS, LAYERS
 from planted_in_times import TIMES
 from planted_in_total import TOTAL
 
-SEEDS = 400
+SEEDS = 500
 """A bug must show in the first so many seeds of one of the protocols that it is looked for in."""
 
 KNOWN_PATH = Path(__file__).with_name("planted_seeds.json")
@@ -83,6 +83,30 @@ EQUIVALENT = (
         "if token.hop < self._hop:",
         ("rotating-token",),
         "A token of our own last hop can only come while we hold it, and is refused then: nothing changes either way",
+    ),
+    Bug(
+        "view change: who is evicted still leads",
+        "ordering.view_change",
+        "if sender in self.wanted and self.may_go_on_without(self.wanted):",
+        "if sender not in self._view.processes:",
+        GROUPS,
+        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer.",
+    ),
+    Bug(
+        "view change: restore forgets the flush that it leads",
+        "ordering.view_change",
+        "= snapshot.promised, snapshot.prepare",
+        "= snapshot.promised, None",
+        GROUPS,
+        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer.",
+    ),
+    Bug(
+        "view change: whom others evict is waited for",
+        "ordering.view_change",
+        "if stopped != self.wanted and self.may_go_on_without(stopped):",
+        "if stopped < self.wanted and self.may_go_on_without(stopped):",
+        GROUPS,
+        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer.",
     ),
 )
 """Changes that break no promise; what is in `breaks` is why. The test sees that they are not caught."""

@@ -208,26 +208,10 @@ LAYERS = (
     Bug(
         "view change: no promise is kept",
         "ordering.view_change",
-        "self.promised, self._promised_members = packet.ballot, packet.members",
-        "self.promised, self._promised_members = self.promised or packet.ballot, packet.members",
+        "        self.promised = packet.ballot\n",
+        "        self.promised = self.promised or packet.ballot\n",
         GROUPS,
         "P3: who reported to a larger ballot takes the Install of a smaller one",
-    ),
-    Bug(
-        "view change: a stale Install is taken",
-        "ordering.view_change",
-        "if self.promised is not None and packet.ballot < self.promised:\n            if",
-        "if self.promised is not None and packet.ballot < self.promised and not packet.members:\n            if",
-        GROUPS,
-        "P3",
-    ),
-    Bug(
-        "view change: who is evicted still leads",
-        "ordering.view_change",
-        "if sender in self.wanted:",
-        "if sender not in self._view.processes:",
-        GROUPS,
-        "P4: its flush, with the larger ballot, ends ours, and never ends itself",
     ),
     Bug(
         "view change: an Install of an earlier view is taken",
@@ -236,14 +220,6 @@ LAYERS = (
         "if packet.ballot.view > self._view.number:",
         GROUPS,
         "P3",
-    ),
-    Bug(
-        "view change: restore forgets the flush that it leads",
-        "ordering.view_change",
-        "= snapshot.promised, snapshot.prepare",
-        "= snapshot.promised, None",
-        GROUPS,
-        "P4: everybody waits for the leader",
     ),
     Bug(
         "view change: restore forgets its promise",
@@ -260,14 +236,6 @@ LAYERS = (
         "if self._prepare is None or len(self._lack()) > 1:",
         GROUPS,
         "P1: what the last one holds is left out",
-    ),
-    Bug(
-        "view change: whom others evict is waited for",
-        "ordering.view_change",
-        "if stopped != self.wanted and self.may_go_on_without(stopped):",
-        "if stopped < self.wanted and self.may_go_on_without(stopped):",
-        GROUPS,
-        "P4: the flush waits for one that has stopped",
     ),
     Bug(
         "view change: nobody helps one that missed a view",

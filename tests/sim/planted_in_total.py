@@ -25,8 +25,8 @@ TOTAL = (
     Bug(
         "rendezvous: the clock of an acknowledgement is not taken over",
         "ordering.rendezvous",
-        "self._waits_for = None\n        self._time = packet.time",
-        "self._waits_for = None",
+        "self._waits_for = self._under_way = None\n        self._time = packet.time",
+        "self._waits_for = self._under_way = None",
         ("rendezvous",),
         "places do not extend the order",
     ),

@@ -1,8 +1,9 @@
 """The flush between two views: what members tell each other, and how it becomes one order.
 
 A flush is led by one member under a *ballot*. Each member that stays stops delivering and reports all that it
-holds; the leader settles the reports into one list; each member delivers from the list what it lacks, in the list's
-order, and installs the next view. `membership` has the argument why no delivery differs between those who stay.
+holds; the leader settles the reports into one list and proposes it with the members of the next view; when all have
+accepted that, each member delivers from the list what it lacks, in the list's order, and installs the next view.
+`view_change` has the argument why no delivery differs between those who stay.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from beforehand.ordering.message import NUMBER_MAX, Message
 from beforehand.ordering.protocol import Held
 
 __all__ = [
+    "Accepted",
     "Acknowledged",
     "Ballot",
     "Behind",
@@ -24,6 +26,7 @@ __all__ = [
     "Install",
     "Outvoted",
     "Prepare",
+    "Proposed",
     "Reported",
     "Stable",
     "settle",
@@ -91,6 +94,29 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """From the leader, which has all reports: accept this as what ends the view, unless you promised yourself on."""
+
+    ballot: Ballot
+    members: tuple[str, ...]
+    messages: tuple[tuple[Message, Place], ...]
+
+    def __post_init__(self) -> None:
+        _refuse_bad_end(self.ballot, self.members, self.messages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """To the leader: I have accepted what you proposed under this ballot."""
+
+    ballot: Ballot
+
+    def __post_init__(self) -> None:
+        if type(self.ballot) is not Ballot:
+            raise ValueError("not a ballot")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
     """To the leader: all that I hold."""
 
@@ -100,6 +126,7 @@ class Reported:
     stable: tuple[tuple[str, int], ...]  # Per sender, what I know of `Stable`.
     reached: Place | None = None  # The largest place that I have delivered.
     stopped: tuple[str, ...] = ()  # Whom I was told to evict, or heard that others were.
+    accepted: Proposed | None = None  # What I have accepted as the end of this view, if anything.
 
     def __post_init__(self) -> None:
         good = type(self.ballot) is Ballot and _number(self.time)
@@ -111,20 +138,20 @@ class Reported:
             raise ValueError("not a report")
         if type(self.stopped) is not tuple or not all(type(p) is str for p in self.stopped):
             raise ValueError("not a report")
+        if self.accepted is not None and type(self.accepted) is not Proposed:
+            raise ValueError("not a report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """From the leader, or from who has it: deliver what you lack of these, in this order; then the view is this."""
+    """From the leader, or from who has it: this ends the view. Deliver what you lack of these, in this order."""
 
     ballot: Ballot
     members: tuple[str, ...]
     messages: tuple[tuple[Message, Place], ...]
 
     def __post_init__(self) -> None:
-        _refuse_bad_members(self.ballot, self.members)
-        if type(self.messages) is not tuple or not all(type(m) is Message and is_place(p) for m, p in self.messages):
-            raise ValueError("not a list of messages")
+        _refuse_bad_end(self.ballot, self.members, self.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,3 +251,9 @@ def _refuse_bad_members(ballot: Ballot, members: tuple[str, ...]) -> None:
         raise ValueError("not a view")
     if len(set(members)) < len(members) or not all(type(member) is str and member for member in members):
         raise ValueError("not a view")
+
+
+def _refuse_bad_end(ballot: Ballot, members: tuple[str, ...], messages: tuple[tuple[Message, Place], ...]) -> None:
+    _refuse_bad_members(ballot, members)
+    if type(messages) is not tuple or not all(type(m) is Message and is_place(p) for m, p in messages):
+        raise ValueError("not a list of messages")

@@ -1,6 +1,6 @@
 """Membership: a group whose members leave and are evicted, over any protocol; it knows what is stable.
 
-Guarantees, for those who stay, if those who are evicted have stopped:
+Guarantees, for those who stay:
   P1  Agreement: two members that both install views v and v + 1 deliver the same messages of view v (each of them
       those that are addressed to it); what one of them has sent in v is among them.
   P2  Order: what the protocol promises holds across the change: all of view v comes before all of view v + 1.
@@ -9,14 +9,13 @@ Guarantees, for those who stay, if those who are evicted have stopped:
   P5  `stable()` names no message that a member of this view may lack once it has installed the view.
 One that is evicted may have delivered what nobody else has, just before it stopped.
 
-Assumes FIFO channels (`ReliableLink(Membership(...))`) and an operator who is right that a process has stopped. A new
-view needs a majority of the old one, unless `force`. That is not consensus: a leader installs as soon as all who stay
-have reported, without a second round, so two operators who evict *living* members against each other can split a
-group. A living process that is evicted is told so when it next speaks (`Gone`).
+Assumes FIFO channels (`ReliableLink(Membership(...))`). A new view needs a majority of the old one, and then all of
+this holds even if those who are evicted live, or evict each other; with `force` it needs no majority, and the
+operator must be right that they have stopped. A living process that is evicted is told so (`Install`, `Gone`).
 
 How the change works, and why: see `view_change`. Cost: an acknowledgement per delivery and a number per sender now
-and then, gathered over `notice_interval`: these are the null messages of silent members. A view change costs two
-rounds and the messages that are not stable.
+and then, gathered over `notice_interval`: the null messages of silent members. A view change costs five packets per
+member, three of them with the messages that are not stable.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from beforehand.clocks.view import View
 from beforehand.errors import BufferFullError, LocalProtocolError, RemoteProtocolError
@@ -41,6 +40,7 @@ from beforehand.ordering.effects import (
     Transmit,
 )
 from beforehand.ordering.flush import (
+    Accepted,
     Acknowledged,
     Ballot,
     Behind,
@@ -49,6 +49,7 @@ from beforehand.ordering.flush import (
     InView,
     Outvoted,
     Prepare,
+    Proposed,
     Reported,
     Stable,
 )
@@ -71,6 +72,7 @@ __all__ = ["Factory", "Membership", "MembershipSnapshot"]
 Factory = Callable[[str, View, int], DeliveryProtocol]
 """Builds the protocol of a process in a view; the number is the last one that it gave to a message before."""
 
+_Waiting: TypeAlias = tuple[bytes, tuple[str, ...], Level]
 QUEUE_MAX: Final = 10_000
 NOTICE_INTERVAL: Final = 100_000_000
 ASK_AFTER: Final = 4  # Notice intervals, after which a leader asks again those who have not reported.
@@ -83,7 +85,7 @@ class MembershipSnapshot:
     view: View
     within: Any
     stability: StabilitySnapshot
-    queue: tuple[tuple[bytes, tuple[str, ...], Level], ...]
+    queue: tuple[_Waiting, ...]
     ahead: tuple[tuple[str, InView], ...]
     change: ViewChangeSnapshot
 
@@ -112,9 +114,7 @@ class Membership:
         if not self.within.traits.views:
             raise LocalProtocolError(f"{self.within.traits.name} cannot run in a group whose members change")
         self._stability = Stability(process)
-        self._queue: list[
-            tuple[bytes, tuple[str, ...], Level]
-        ] = []  # Sends that wait for the view; at most queue_max.
+        self._queue: list[_Waiting] = []  # Sends that wait for the view; at most queue_max.
         self._ahead: list[tuple[str, InView]] = []  # Packets of the next view; at most queue_max.
         self._change: Final = ViewChange(process, view, report=self._reported, ask_after=ASK_AFTER * notice_interval)
         self._notice_at: int | None = None  # When to tell others what we have.
@@ -161,14 +161,7 @@ class Membership:
             raise LocalProtocolError("a member does not evict itself: it leaves")
         if not chosen:
             return []  # They are gone already.
-        self._change.force = self._change.force or force
-        if not self._change.may_go_on_without(chosen | self._change.wanted):
-            stay = len(self.view.processes) - len(chosen | self._change.wanted)
-            raise LocalProtocolError(
-                f"{stay} of {len(self.view.processes)} members are no majority: two such groups could both go on. "
-                "If the others are surely gone, use force"
-            )
-        self._change.wanted |= chosen
+        self._change.want(chosen, force=force)
         call = Effects()
         self._install(self._change.lead(call, now, above=self._change.promised), call, now)
         return self._finish(call)
@@ -192,13 +185,13 @@ class Membership:
         match packet:
             case InView() if packet.view > self.view.number:
                 self._keep_for_later(sender, packet, call)
-            case Prepare() if packet.ballot.view < self.view.number:
+            case Prepare() | Proposed() if packet.ballot.view < self.view.number:
                 self._change.help_up(sender, packet.ballot.view, call)
             case Install():
                 self._install(self._change.take_install(sender, packet, call), call, now)
             case Gone():
                 self._take_gone(packet, call)
-            case InView() | Prepare() | Reported() if sender not in self.view:
+            case InView() | Prepare() | Reported() | Proposed() | Accepted() if sender not in self.view:
                 call.transmit((sender,), Gone(view=self.view.number, members=self.view.processes))
             case InView():
                 self._take_inner(sender, packet, call, now)
@@ -208,6 +201,10 @@ class Membership:
                 self._install(self._change.take_prepare(sender, packet, call, now), call, now)
             case Reported():
                 self._install(self._change.take_report(sender, packet, call, now), call, now)
+            case Proposed():
+                self._change.take_proposed(sender, packet, call)
+            case Accepted():
+                self._install(self._change.take_accepted(sender, packet, call), call, now)
             case Outvoted():
                 self._install(self._change.take_outvoted(packet, call, now), call, now)
             case Behind():
@@ -230,7 +227,7 @@ class Membership:
         if self._catch_up_at is None or now >= self._catch_up_at:
             self._catch_up_at = None
             self._catch_up(call, now)
-        self._change.ask_again(call, now)
+        self._install(self._change.ask_again(call, now), call, now)
         return self._finish(call)
 
     def pending(self) -> list[Pending]:
@@ -357,6 +354,7 @@ class Membership:
             stable=tuple(sorted(self._stability.known().items())),
             reached=self._stability.reached,
             stopped=tuple(sorted(self._change.wanted - {self.process})),
+            accepted=self._change.accepted,
         )
 
     def _take_gone(self, packet: Gone, call: Effects) -> None:
@@ -432,6 +430,8 @@ class Membership:
             call.happen(Refused(process=to[0], why="a message was not sent: all whom it should go to have left"))
 
     def _depart(self, view: View, call: Effects) -> None:
+        for _, to, _ in [*self.within.report().unsent, *self._queue]:
+            call.happen(Refused(process=to[0], why="a message was not sent: this process is no longer a member"))
         self.view = view
         self._settle_down(None)
         call.happen(Installed(view=view))

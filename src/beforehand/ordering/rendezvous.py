@@ -145,6 +145,7 @@ class RendezvousSnapshot:
     turns: tuple[tuple[Owed, str], ...]
     held: tuple[tuple[str, Message, int], ...]
     permitted: tuple[tuple[str, int], ...]
+    under_way: Message | None
 
 
 class Rendezvous:
@@ -157,6 +158,7 @@ class Rendezvous:
         channels=Channels.RELIABLE,
         destinations=Destinations.ONE,
         levels=(Level.CAUSAL_TOTAL,),
+        synchronous=True,
     )
 
     def __init__(
@@ -178,6 +180,9 @@ class Rendezvous:
         self._turns: dict[tuple[Owed, str], None] = {}
         self._held: dict[str, tuple[Message, int]] = {}  # Came from larger processes while passive; one of each.
         self._permitted: dict[str, int] = {}  # Permissions that came while passive: clocks of the larger ones.
+        self._under_way: Message | None = (
+            None  # To a smaller process, not acknowledged: it has no instant that we know.
+        )
 
     def send(
         self, payload: bytes, to: Iterable[str] | None = None, *, now: int, level: Level | None = None
@@ -253,6 +258,10 @@ class Rendezvous:
         held = [
             Held(message=m, place=(max(time, self._time) + 1, *m.key), final=False) for m, time in self._held.values()
         ]
+        if self._under_way is not None:
+            # Its instant comes after all that we have done.
+            message = self._under_way
+            held.append(Held(message=message, place=(_after(self._time, 0), *message.key), final=False))
         queued = sorted((m.number, m) for queue in self._queues.values() for m in queue)
         return Report(held=tuple(held), time=self._time, unsent=tuple((m.payload, m.to, m.level) for _, m in queued))
 
@@ -267,6 +276,7 @@ class Rendezvous:
             tuple(self._turns),  # Their order is part of the state.
             tuple((p, message, time) for p, (message, time) in sorted(self._held.items())),
             tuple(sorted(self._permitted.items())),
+            self._under_way,
         )
 
     def restore(self, snapshot: Any) -> None:
@@ -278,12 +288,17 @@ class Rendezvous:
         self._turns = dict.fromkeys(snapshot.turns)
         self._held = {p: (message, time) for p, message, time in snapshot.held}
         self._permitted = dict(snapshot.permitted)
+        self._under_way = snapshot.under_way
 
     def check_invariants(self) -> None:
         if self._waits_for is None and (self._turns or self._held or self._permitted):
             raise InvariantError("P4: an active process lets something wait")
         if self._waits_for is not None and not self._is_smaller(self._waits_for[0]):
             raise InvariantError("P4: a passive process waits for one that is not smaller")
+        if (self._under_way is not None) != (
+            self._waits_for is not None and self._waits_for[1] is Owed.ACKNOWLEDGEMENT
+        ):
+            raise InvariantError("P1: a message is under way and nobody waits, or the other way round")
         sending = {p for what, p in self._turns if what is Owed.ACKNOWLEDGEMENT}
         if sending != {p for p in self._queues if self._is_smaller(p)}:
             raise InvariantError("P4: the messages that wait to leave do not have one turn each")
@@ -337,7 +352,7 @@ class Rendezvous:
         self._refuse_future(packet.time)
         self._refuse_past(sender, packet.time)
         effects.changed = True
-        self._waits_for = None
+        self._waits_for = self._under_way = None
         self._time = packet.time
 
     def _go_on(self, effects: Effects) -> None:
@@ -379,7 +394,11 @@ class Rendezvous:
         if not queue:
             del self._queues[other]
         self._sent[other] = self._sent.get(other, 0) + 1
-        effects.happen(Sent(message=message))
+        if self._is_smaller(other):
+            self._under_way = message
+            effects.happen(Sent(message=message))
+        else:
+            effects.happen(Sent(message=message, place=(self._time, *message.key)))
         packet = RendezvousMessage(message=message, sequence=self._sent[other], time=self._time)
         effects.transmit((other,), packet)
 

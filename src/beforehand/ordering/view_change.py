@@ -2,26 +2,32 @@
 
 Decides nothing about messages but their order (`flush.settle`); `membership` performs what this says.
 
-How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays, on
-`Prepare`: stops sending and delivering, and reports all that the protocol holds and all that it sent or delivered and
-does not know to be stable. The leader settles the reports into one order (`flush.settle`) and sends `Install`; each
-member delivers what it lacks of the list, in its order, and starts the protocol afresh in the next view. What the
-application sends in between waits for that. A leader that stops for good
+How it works. `evict` (or `leave`) makes this member the leader of a flush under a new ballot. Everybody who stays,
+on `Prepare`: stops sending and delivering, and reports all that the protocol holds, all that it sent or delivered
+and does not know to be stable, and what it has accepted so far as the end of this view. When all have reported, the
+leader proposes how the view ends: what was accepted under the largest ballot, if any report has such; otherwise the
+reports settled into one order (`flush.settle`) and those who stay. When all have accepted (`Proposed`, `Accepted`),
+that is how the view ends: `Install`. Each member delivers what it lacks of the list, in its order, and starts the
+protocol afresh in the next view. What the application sends in between waits for that. A leader that stops for good
 holds everybody up (`missing()` says so) until it is evicted in turn; one that comes back from its snapshot goes on.
 
-Why P1 and P3 hold. The list holds every message that a reporting member has delivered, unless it is stable, which
-means that every destination delivered it; and nobody delivers between its report and its Install. So after the
-Install each has delivered exactly the list's messages and the stable ones. Only one list can be installed out of a
-view by those who stay: a member that has promised ballot b takes no Install of a smaller one; the leader of a
-larger ballot has heard all who stay, and if any of them had taken the smaller Install it would have answered with
-it, and the leader would have taken it over instead. Why P2 holds: places extend the protocol's order and are the
-same at all members, so it remains to see that no member has delivered beyond the place of something that it lacks.
-For causal and FIFO orders: m before m' in the list, p delivered m' and lacks m: then m' waited at p for m, or m was
-not in the past of m'. For Lamport-like orders p delivered m' only when all smaller ones had come. For Skeen's, see
-`settle`: what p has not got is placed above p's clock.
+Why P3 holds, whoever evicts whom: this is Paxos, with one decision per view. Those who report and accept are a
+majority of the view, and so any two flushes have a member in common. Say ballot b installed its proposal, and c > b
+is the next larger ballot that proposes anything. The common member accepted b's proposal before it reported to c,
+for after that it would have refused; so c's leader saw it, b's was the largest ballot that it saw, and it proposed
+the same. So it goes on, by induction. With `force` those who accept are all who stay. That is enough if those who
+are evicted have stopped, for then any two flushes that end have all living members in common; otherwise nothing is
+promised. Why P1 holds: the list was settled by the reports of all who stay, and has every message that one of them
+has delivered, unless it is stable, which means that every destination delivered it; and nobody delivers between its
+report and its Install. So after the Install each has delivered exactly the list's messages and the stable ones. Why
+P2 holds: places extend the protocol's order and are the same at all members, so it remains to see that no member
+has delivered beyond the place of something that it lacks. For causal and FIFO orders: m before m' in the list, p
+delivered m' and lacks m: then m' waited at p for m, or m was not in the past of m'. For Lamport-like orders p
+delivered m' only when all smaller ones had come. For Skeen's, see `settle`: what p has not got is placed above p's
+clock.
 
-Ballots. Of two flushes out of one view the larger ballot counts. Those who report also say whom they were told to
-evict, so that whichever flush goes on does not wait in vain for one that has stopped.
+Those who report also say whom they were told to evict, so that whichever flush goes on does not wait in vain for one
+that has stopped. What was accepted may keep one that is to go: then the next view begins with another flush.
 """
 
 from __future__ import annotations
@@ -31,12 +37,29 @@ from dataclasses import dataclass
 from typing import Final
 
 from beforehand.clocks.view import View
-from beforehand.errors import InvariantError, RemoteProtocolError
+from beforehand.errors import InvariantError, LocalProtocolError, RemoteProtocolError
 from beforehand.ordering.effects import Effects, Refused
-from beforehand.ordering.flush import Ballot, Behind, Gone, Install, Outvoted, Prepare, Reported, settle
+from beforehand.ordering.flush import (
+    Accepted,
+    Ballot,
+    Behind,
+    Gone,
+    Install,
+    Outvoted,
+    Prepare,
+    Proposed,
+    Reported,
+    settle,
+)
 from beforehand.ordering.protocol import Missing, Owed
 
 __all__ = ["ViewChange", "ViewChangeSnapshot"]
+
+ASKED_MAX: Final = 6
+"""Asking again becomes rarer up to 2 to this, for whoever has stopped for good gets it all once more."""
+
+PATIENCE: Final = 2
+"""Who has asked so often and was told of one that is to go leads a flush itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +69,10 @@ class ViewChangeSnapshot:
     promised: Ballot | None
     prepare: Prepare | None
     reports: tuple[tuple[str, Reported], ...]
+    accepted: Proposed | None
+    proposal: Proposed | None
+    accepted_by: tuple[str, ...]
     last: Install | None
-    promised_members: tuple[str, ...]
 
 
 class ViewChange:
@@ -62,11 +87,27 @@ class ViewChange:
         self.wanted: set[str] = set()  # Whom this member is to remove.
         self.force = False  # Whether even without a majority.
         self.promised: Ballot | None = None  # The largest ballot that we reported to; None: no flush.
-        self._promised_members: tuple[str, ...] = ()  # Whose reports that ballot needs.
-        self.ask_at: int | None = None  # When to ask again those who have not reported.
+        self.accepted: Proposed | None = None  # What we have accepted as the end of this view.
+        self.ask_at: int | None = None  # When to ask again those who have not answered.
+        self._asked = 0  # How often we did; each time it takes twice as long.
         self._prepare: Prepare | None = None  # The flush that we lead.
         self._reports: dict[str, Reported] = {}  # What came for it.
+        self._proposal: Proposed | None = None  # What we made of all reports.
+        self._accepted_by: set[str] = set()  # Who has accepted that.
         self._last: Install | None = None  # What installed this view: for those who missed it.
+
+    def want(self, processes: set[str], *, force: bool) -> None:
+        """The operator wants these removed; LocalProtocolError if those who would stay are too few."""
+        wanted = processes | self.wanted
+        if not self.may_go_on_without(wanted) and self.may_go_on_without(processes):
+            wanted = processes  # What we heard from others does not go together with this.
+        if not (force or self.may_go_on_without(wanted)):
+            stay = len(self._view.processes) - len(wanted)
+            raise LocalProtocolError(
+                f"{stay} of {len(self._view.processes)} members are no majority: two such groups could both go on. "
+                "If the others are surely gone, use force"
+            )
+        self.wanted, self.force = wanted, self.force or force
 
     def may_go_on_without(self, processes: set[str]) -> bool:
         """A majority stays, or the only one that goes does so by itself, or the operator insists."""
@@ -84,23 +125,33 @@ class ViewChange:
                 return None
             stay = self._others(self._view.processes)
         ballot = Ballot(self._view.number, 1 if above is None else above.round + 1, self._process)
-        self.promised, self._promised_members = ballot, stay
-        self._prepare = Prepare(ballot=ballot, members=stay)
-        self._reports = {self._process: self._report(ballot)}
-        self.ask_at = now + self._ask_after
+        self.promised, self._prepare = ballot, Prepare(ballot=ballot, members=stay)
+        self._reports, self._proposal = {self._process: self._report(ballot)}, None
+        self.ask_at, self._asked = now + self._ask_after, 0
         call.changed = True
         call.transmit(self._others(stay), self._prepare)
         return self._conclude(call)
 
-    def ask_again(self, call: Effects, now: int) -> None:
-        """The timer: those who have not reported may have come back."""
-        if self._prepare is not None and (self.ask_at is None or now >= self.ask_at):
-            call.transmit(self._lack(), self._prepare)
-            self.ask_at = now + self._ask_after
+    def ask_again(self, call: Effects, now: int) -> Install | None:
+        """The timer: those who have not answered may have come back, and the group may have gone on without us."""
+        if self.promised is None or (self.ask_at is not None and now < self.ask_at):
+            return None
+        if self._prepare is None and self._asked >= PATIENCE and self.wanted and self.may_go_on_without(self.wanted):
+            return self.lead(call, now, above=self.promised)  # Ours may have given way to one that we do not follow.
+        lack = () if self._prepare is None else self._lack()
+        if self._prepare is not None:
+            call.transmit(lack, self._proposal or self._prepare)
+        known = set(lack) | (self.wanted if self._asked == 0 else set())  # Those who are said to be gone last.
+        others = tuple(p for p in self._others(self._view.processes) if p not in known)
+        call.transmit(others, Behind(view=self._view.number))
+        self._asked += 1
+        self.ask_at = now + self._ask_after * 2 ** min(self._asked, ASKED_MAX)
+        return None
 
     def missing(self) -> list[Missing]:
         if self._prepare is not None:
-            return [Missing(process=p, what=Owed.REPORT, number=self._view.number) for p in sorted(self._lack())]
+            owed = Owed.REPORT if self._proposal is None else Owed.ACKNOWLEDGEMENT
+            return [Missing(process=p, what=owed, number=self._view.number) for p in sorted(self._lack())]
         if self.promised is not None:
             return [Missing(process=self.promised.leader, what=Owed.VIEW, number=self._view.number + 1)]
         return []
@@ -116,13 +167,14 @@ class ViewChange:
         if self.promised is not None and packet.ballot < self.promised:
             call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
             return None
-        if sender in self.wanted:
+        if sender in self.wanted and self.may_go_on_without(self.wanted):
             # Late words of one that we evict: whom it wanted out is to go too, but its flush will never end.
             self.wanted |= set(self._view.processes) - set(packet.members) - {self._process}
             call.changed = True
             return self.lead(call, now, above=packet.ballot) if self._prepare is not None else None
-        self.promised, self._promised_members = packet.ballot, packet.members
-        self._prepare, self._reports, self.ask_at = None, {}, None
+        self.promised = packet.ballot
+        self._give_way()
+        self.ask_at, self._asked = now + self._ask_after, 0
         call.changed = True
         call.transmit((sender,), self._report(packet.ballot))
         # Whoever leads after this one must not wait for those who are gone; one that leaves by itself is not gone.
@@ -144,21 +196,30 @@ class ViewChange:
             return self.lead(call, now, above=self.promised)
         return self._conclude(call)
 
+    def take_proposed(self, sender: str, packet: Proposed, call: Effects) -> None:
+        self._refuse_strangers(sender, packet)
+        if packet.ballot.leader != sender or self.promised is None or packet.ballot > self.promised:
+            raise RemoteProtocolError(f"{sender!r} proposes what we did not report for")
+        if packet.ballot < self.promised:
+            call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
+            return
+        self.accepted = packet
+        call.changed = True
+        call.transmit((sender,), Accepted(ballot=packet.ballot))
+
+    def take_accepted(self, sender: str, packet: Accepted, call: Effects) -> Install | None:
+        if self._proposal is None or packet.ballot != self._proposal.ballot:
+            return None  # Of a flush that has given way.
+        self._accepted_by.add(sender)
+        call.changed = True
+        return self._conclude(call)
+
     def take_install(self, sender: str, packet: Install, call: Effects) -> Install | None:
         if packet.ballot.view != self._view.number:
             return None
-        if not set(packet.members) <= set(self._view.processes):
-            raise RemoteProtocolError(f"{sender!r} installs members that the view does not have")
-        if any(not {m.sender, *m.to} <= set(self._view.processes) for m, _ in packet.messages):
-            raise RemoteProtocolError(f"{sender!r} installs messages of strangers")
-        if self.promised is not None and packet.ballot < self.promised:
-            if self._prepare is None:
-                # Who has installed it will never report. If the leader that we promised ourselves to waits for that
-                # report, its flush cannot end in any other way.
-                return packet if sender in self._promised_members else None
-            # Somebody has installed it already: we take it over, under the ballot that the others have promised.
-            packet = Install(ballot=self._prepare.ballot, members=packet.members, messages=packet.messages)
-            call.transmit(self._others(packet.members), packet)
+        self._refuse_strangers(sender, packet)
+        if self._prepare is not None:
+            call.transmit(self._others(self._prepare.members), packet)  # They wait for us.
         return packet
 
     def take_outvoted(self, packet: Outvoted, call: Effects, now: int) -> Install | None:
@@ -170,7 +231,11 @@ class ViewChange:
         return self.lead(call, now, above=packet.promised)
 
     def help_up(self, sender: str, view: int, call: Effects) -> None:
-        """`sender` is in an earlier view: give it what installed ours, and then what it was asked."""
+        """`sender` is still in view `view`: give it what ended that, or ask it again what it was asked."""
+        if view == self._view.number:
+            if self._prepare is not None and sender in self._lack():
+                call.transmit((sender,), self._proposal or self._prepare)
+            return
         if self._last is None or self._last.ballot.view != view:
             call.transmit((sender,), Gone(view=self._view.number, members=self._view.processes))
             return
@@ -181,8 +246,8 @@ class ViewChange:
     def settled(self, view: View, install: Install | None) -> None:
         """The next view is here: no flush any more."""
         self._view, self._last = view, install
-        self.promised, self._prepare, self._reports, self.ask_at = None, None, {}, None
-        self._promised_members = ()
+        self.promised = self.accepted = None
+        self._give_way()
         self.wanted &= set(view.processes)
         if view.processes == (self._process,):
             self.wanted.clear()  # The last one stays.
@@ -195,33 +260,70 @@ class ViewChange:
             self.promised,
             self._prepare,
             tuple(sorted(self._reports.items())),
+            self.accepted,
+            self._proposal,
+            tuple(sorted(self._accepted_by)),
             self._last,
-            self._promised_members,
         )
 
     def restore(self, view: View, snapshot: ViewChangeSnapshot) -> None:
         self._view = view
         self.wanted, self.force = set(snapshot.wanted), snapshot.force
         self.promised, self._prepare = snapshot.promised, snapshot.prepare
-        self._reports, self._last, self.ask_at = dict(snapshot.reports), snapshot.last, None
-        self._promised_members = snapshot.promised_members
+        self._reports, self._last = dict(snapshot.reports), snapshot.last
+        self.ask_at, self._asked = None, 0
+        self.accepted, self._proposal = snapshot.accepted, snapshot.proposal
+        self._accepted_by = set(snapshot.accepted_by)
 
     def check_invariants(self) -> None:
         if self.promised is not None and self.promised.view != self._view.number:
             raise InvariantError("P3: a flush of another view goes on")
         if self._prepare is not None and self.promised != self._prepare.ballot:
             raise InvariantError("P3: the leader of a flush has promised itself to another")
+        if self.accepted is not None and (self.promised is None or self.accepted.ballot > self.promised):
+            raise InvariantError("P3: accepted what was not promised")
 
     def _conclude(self, call: Effects) -> Install | None:
+        """If we lead and all have answered: propose, or install."""
         if self._prepare is None or self._lack():
             return None
-        install = Install(ballot=self._prepare.ballot, members=self._prepare.members, messages=settle(self._reports))
-        call.transmit(self._others(install.members), install)
+        if self._proposal is None:
+            self._propose(self._prepare, call)
+            if self._lack():
+                return None
+        end = self._proposal
+        assert end is not None
+        install = Install(ballot=end.ballot, members=end.members, messages=end.messages)
+        call.transmit(self._others(tuple(dict.fromkeys((*self._prepare.members, *end.members)))), install)
         return install
+
+    def _propose(self, prepare: Prepare, call: Effects) -> None:
+        known = [report.accepted for report in self._reports.values() if report.accepted is not None]
+        if known:
+            end = max(known, key=lambda accepted: accepted.ballot)
+            self._proposal = Proposed(ballot=prepare.ballot, members=end.members, messages=end.messages)
+        else:
+            messages = settle(self._reports)
+            self._proposal = Proposed(ballot=prepare.ballot, members=prepare.members, messages=messages)
+        self.accepted, self._accepted_by = self._proposal, {self._process}
+        call.transmit(self._others(prepare.members), self._proposal)
 
     def _lack(self) -> tuple[str, ...]:
         assert self._prepare is not None
-        return tuple(p for p in self._prepare.members if p not in self._reports)
+        have = self._reports if self._proposal is None else self._accepted_by
+        return tuple(p for p in self._prepare.members if p not in have)
+
+    def _give_way(self) -> None:
+        """We lead no flush any more."""
+        self._prepare, self._reports, self.ask_at = None, {}, None
+        self._proposal, self._accepted_by = None, set()
+
+    def _refuse_strangers(self, sender: str, packet: Proposed | Install) -> None:
+        here = set(self._view.processes)
+        if not set(packet.members) <= here:
+            raise RemoteProtocolError(f"{sender!r} installs members that the view does not have")
+        if any(not {m.sender, *m.to} <= here for m, _ in packet.messages):
+            raise RemoteProtocolError(f"{sender!r} installs messages of strangers")
 
     def _others(self, processes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(p for p in processes if p != self._process)

@@ -3,6 +3,7 @@
 What it asks, in this order:
 
   orders       the guarantees that the protocol promises, by the checks of `history`
+  instants     of a synchronous order: every message can be given one
   places       a message has one place, the same for all, and places extend the order (in one view)
   integrity    nothing is delivered that was not sent, to whom it was not sent, or twice
   agreement    those who stay deliver the same in each view, and agree on the views
@@ -32,6 +33,7 @@ from beforehand.sim.agreement import agreement
 from beforehand.sim.coverage import OVERTAKING
 from beforehand.sim.record import Record
 from beforehand.sim.scenario import Scenario
+from beforehand.sim.synchrony import synchrony
 from beforehand.sim.world import World
 
 __all__ = ["Verdict", "judge"]
@@ -61,6 +63,7 @@ def judge(world: World, traits: Traits) -> Verdict:
         [] if world.scenario.membership else _places(record, traits),
         _integrity(record),
         agreement(record),
+        synchrony(record.events, without=record.departed) if traits.synchronous else [],
     ]
     if not record.exhausted:
         kinds += [_completeness(world), _liveness(world)]
