@@ -125,10 +125,11 @@ def test_finding_gives_what_the_predicate_means_newest_first(text: str, cut_case
                 assert list(found) == expected[:limit]
 
 
+@pytest.mark.parametrize("values_max", [0, 1, 2])  # With NULL among the values that are there, or without.
 def test_finding_goes_on_where_values_are_too_many_to_be_judged_one_by_one(
-    cut_cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch
+    cut_cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch, values_max: int
 ) -> None:
-    monkeypatch.setattr("beforehand.pipeline.stored.scanning.VALUES_MAX", 0)
+    monkeypatch.setattr("beforehand.pipeline.stored.scanning.VALUES_MAX", values_max)
     monkeypatch.setattr("beforehand.pipeline.stored.scanning.FIRST_ROWS", 3)
     for stored, history, _ in opened(cut_cases["few"]):
         for text in PREDICATES:

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "check": "Show violations of order, with witnesses.",
     "cut": "Show a consistent cut and the messages in flight across it.",
     "measure": "Show clock offsets, synchrony and suspected hidden channels.",
+    "tune": "Recommend ε and δ for the merger, with what each δ would cost.",
     "draw": "Draw a space-time diagram.",
     "export": "Write events for other programs.",
     "simulate": "Run an ordering protocol in a world with faults and judge it.",

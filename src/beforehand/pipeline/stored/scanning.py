@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ VALUES_MAX: Final = 100_000
 """Values of a field that are judged one by one, so that no row need be."""
 
 BATCH_ROWS: Final = 2_000
+ARROW_ROWS: Final = 100_000
 FIRST_ROWS: Final = 1_000
 GROWTH: Final = 8
 
@@ -61,16 +63,43 @@ class Scanner:
         self._directory = directory
         self._verify: Callable[[], None] | None = verify
         self._made: duckdb.DuckDBPyConnection | None = None
+        self._tables = 0
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, in batches. What cannot be read is an `InputError`."""
+        with self._asking() as connection:
+            connection.execute(sql, list(values))
+            while batch := connection.fetchmany(BATCH_ROWS):
+                yield from batch
+
+    def batches(self, sql: str, values: Sequence[object] = ()) -> Iterator[pa.RecordBatch]:
+        """The same for many rows: as Arrow batches."""
+        with self._asking() as connection:
+            answer = connection.sql(sql, params=list(values))
+            # The name of old, which newer versions of DuckDB warn of.
+            reader = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader
+            yield from reader(ARROW_ROWS)
+
+    @contextmanager
+    def table(self, sql: str, values: Sequence[object] = ()) -> Iterator[str]:
+        """The rows of a query as a table that is there until the end of the block; what does not fit is spilled."""
+        self._tables += 1
+        name = f"made_{self._tables}"
+        with self._asking() as connection:
+            connection.execute(f"CREATE TABLE {name} AS {sql}", list(values))
+        try:
+            yield name
+        finally:
+            with self._asking() as connection:
+                connection.execute(f"DROP TABLE {name}")
+
+    @contextmanager
+    def _asking(self) -> Iterator[duckdb.DuckDBPyConnection]:
         import duckdb
 
         connection = self._connection().cursor()
         try:
-            connection.execute(sql, list(values))
-            while batch := connection.fetchmany(BATCH_ROWS):
-                yield from batch
+            yield connection
         except duckdb.Error as error:
             why = " ".join(str(error).split())[:300]
             shown = shown_path(self._directory.path)
@@ -120,8 +149,10 @@ class Scanner:
     def values(self, field: str, bound: tuple[object, ...]) -> list[str] | None:
         """All values that a field of events has, unless there are too many of them."""
         sql = f"SELECT DISTINCT {field} AS value FROM {self.events()} LIMIT {VALUES_MAX + 1}"  # noqa: S608
-        found = [value for (value,) in self.rows(sql, bound) if value is not None]
-        return found if len(found) <= VALUES_MAX else None
+        found = [value for (value,) in self.rows(sql, bound)]
+        if len(found) > VALUES_MAX:
+            return None  # No value counts as one: there may be more behind it.
+        return [value for value in found if value is not None]
 
     def matching(self, path: Path, condition: Condition) -> Integers:
         """The rows of one file that fulfil a condition, as positions from 0."""
