@@ -321,3 +321,24 @@ def test_the_modulus_must_tell_all_readings_apart_that_can_meet() -> None:
     Bounds(epsilon=3, delta=7, processes=2, modulus=26)
     with pytest.raises(LocalProtocolError, match="26"):
         Bounds(epsilon=3, delta=7, processes=2, modulus=25)
+
+
+def test_a_restored_clock_goes_on_in_the_same_tick() -> None:
+    bounds = Bounds(epsilon=3, delta=8, processes=4, events_per_tick=2)
+    clock = BoundedClock("p", bounds, now=9)
+    clock.tick(10)
+    again = BoundedClock("p", bounds, now=0)
+    again.restore(clock.snapshot())
+    assert again.snapshot() == clock.snapshot()
+    assert clock.stamp().less(again.tick(10))
+    with pytest.raises(TooManyEventsError):
+        again.tick(10)
+    with pytest.raises(LocalProtocolError):
+        BoundedClock("p", Bounds(epsilon=4, delta=8, processes=4)).restore(clock.snapshot())
+
+
+def test_section_3_3_a_negative_count_in_memory_is_reset_as_well() -> None:
+    clock = BoundedClock("p", Bounds(epsilon=2, delta=8, processes=4), now=9)
+    clock._kn = [0, -3, 1, 0]
+    assert clock.tick(10).known(0) == 1
+    assert clock.resets == 1

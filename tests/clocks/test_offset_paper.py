@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from beforehand.clocks import OffsetClock, OffsetStamp
-from beforehand.errors import ClockExhaustedError, FutureStampError, LocalProtocolError
+from beforehand.clocks import OffsetClock, OffsetStamp, QuietWindows
+from beforehand.errors import ClockExhaustedError, FutureStampError, LocalProtocolError, TooManyEventsError
 
 
 def test_figure_4_c_grows_without_bound_in_the_program_of_figure_3() -> None:
@@ -154,3 +154,76 @@ def test_one_forged_stamp_cannot_end_the_clock_and_a_refused_reading_changes_not
     last = OffsetClock("p", epsilon=3, now=2**63 - 1)
     with pytest.raises(ClockExhaustedError):
         last.tick(2**63 - 1)
+
+
+# Section 5.2's windows, and stabilization as in 3.3, for merging.
+
+
+@pytest.mark.parametrize(
+    ("now", "first"), [(0, 5), (4, 5), (5, 5), (19, 19), (20, 25), (24, 25), (25, 25), (-1, -1), (-20, -15)]
+)
+def test_quiet_windows_say_when_events_may_happen(now: int, first: int) -> None:
+    assert QuietWindows(period=20, epsilon=2).next(now) == first
+
+
+def test_a_period_must_leave_room_for_events() -> None:
+    assert QuietWindows(period=6, epsilon=2).next(0) == 5
+    with pytest.raises(LocalProtocolError):
+        QuietWindows(period=5, epsilon=2)
+
+
+@pytest.mark.parametrize(("r", "c"), [(100, 6), (100, 10**9), (104, 5), (107, 0), (10**9, 0), (100, -1)])
+def test_section_5_1_a_corrupted_state_above_c_max_is_reset_and_counted(r: int, c: int) -> None:
+    clock = OffsetClock("p", epsilon=2, c_max=5)
+    clock._r, clock._c = r, c
+    assert clock.tick(101) == OffsetStamp(101, 0)
+    assert clock.resets == 1
+    assert clock.tick(101) == OffsetStamp(101, 1)
+    assert clock.resets == 1
+
+
+@pytest.mark.parametrize(("r", "c"), [(100, 5), (106, 0), (0, 0)])
+def test_a_state_that_can_be_is_not_reset(r: int, c: int) -> None:
+    clock = OffsetClock("p", epsilon=2, c_max=6)
+    clock._r, clock._c = r, c
+    assert clock.tick(101).key >= (r + c, r)
+    assert clock.resets == 0
+
+
+@pytest.mark.parametrize("stamp", [OffsetStamp(100, 6), OffsetStamp(10, 6), OffsetStamp(105, 0), OffsetStamp(102, 3)])
+def test_a_stamp_that_would_take_c_above_c_max_is_refused_and_counted(stamp: OffsetStamp) -> None:
+    clock = OffsetClock("p", epsilon=2, now=99, c_max=5)
+    with pytest.raises(FutureStampError):
+        clock.receive(stamp, now=100)
+    assert clock.refused == 1
+    assert clock.stamp() == OffsetStamp(99, 0)
+    assert clock.receive(OffsetStamp(102, 2), now=100) == OffsetStamp(100, 5)
+
+
+def test_a_tick_that_is_full_is_no_fault() -> None:
+    clock = OffsetClock("p", epsilon=2, now=99, c_max=1)
+    assert [clock.tick(100), clock.tick(100)] == [OffsetStamp(100, 0), OffsetStamp(100, 1)]
+    for _ in range(2):
+        with pytest.raises(TooManyEventsError):
+            clock.tick(100)
+    with pytest.raises(TooManyEventsError):
+        clock.receive(OffsetStamp(98, 0), now=100)
+    assert clock.resets == 0
+    assert clock.tick(101) == OffsetStamp(101, 0)
+
+
+def test_without_c_max_nothing_is_reset() -> None:
+    clock = OffsetClock("p", epsilon=2)
+    clock._r, clock._c = 100, 10**9
+    assert clock.tick(101).c == 10**9 - 1
+    assert clock.resets == 0
+    with pytest.raises(LocalProtocolError):
+        OffsetClock("p", epsilon=2, c_max=-1)
+
+
+def test_a_restored_clock_goes_on() -> None:
+    clock = OffsetClock("p", epsilon=2, now=99)
+    last = clock.receive(OffsetStamp(102, 3), now=100)
+    again = OffsetClock("p", epsilon=2)
+    again.restore(last)
+    assert last.less(again.tick(100))

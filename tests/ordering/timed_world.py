@@ -1,4 +1,4 @@
-"""Members of TimedDelivery with clocks of their own, on wires whose delays are chosen at random. One seed decides."""
+"""Members of a timed protocol with clocks of their own, on wires with random delays. One seed decides."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ from ordering.wires import Wires, anyone
 class TimedWorld(Wires):
     """Real time in `now`; the clock of a member is that plus its offset."""
 
-    def __init__(self, *, seed: int, delay: Callable[[random.Random], int], offsets: dict[str, int], **options: Any):
-        super().__init__(lambda name, view: TimedDelivery(name, view, **options), offsets, seed=seed)
+    def __init__(
+        self,
+        *,
+        seed: int,
+        delay: Callable[[random.Random], int],
+        offsets: dict[str, int],
+        protocol: Any = TimedDelivery,
+        **options: Any,
+    ):
+        super().__init__(lambda name, view: protocol(name, view, **options), offsets, seed=seed)
         self.delay, self.offsets = delay, offsets
         self.agenda: list[tuple[int, float, Callable[[], None]]] = []
         self.alarms: dict[str, int | None] = {}

@@ -15,6 +15,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 import beforehand
 from beforehand.sim import Outcome, Scenario, draw
@@ -66,9 +67,15 @@ def source_of(bug: Bug) -> str:
 
 def build(module: str, source: str) -> Simulate:
     """`simulate` of a program whose `beforehand.<module>` has this source."""
+    simulate: Simulate = build_entry(module, source, ENTRY).simulate
+    return simulate
+
+
+def build_entry(module: str, source: str, entry: str) -> Any:
+    """The module `entry` of a program whose `beforehand.<module>` has this source."""
     changed = f"beforehand.{module}"
-    order = _order()
-    assert changed in order, f"{ENTRY} does not use {changed}"
+    order = _order(entry)
+    assert changed in order, f"{entry} does not use {changed}"
     above = {changed}
     for name in order:
         if _imports(name) & above:
@@ -81,8 +88,7 @@ def build(module: str, source: str) -> Simulate:
                 sys.modules[name] = made = ModuleType(name)
                 made.__package__ = name if _path(name).name == "__init__.py" else name.rpartition(".")[0]
                 exec(code, made.__dict__)
-        simulate: Simulate = sys.modules[ENTRY].simulate
-        return simulate
+        return sys.modules[entry]
     finally:
         sys.modules.update(real)
 
@@ -116,8 +122,8 @@ def drawn(protocol: str, seed: int) -> Scenario:
 
 
 @cache
-def _order() -> tuple[str, ...]:
-    """The modules of the rooms that `ENTRY` needs, each after those that it imports."""
+def _order(entry: str) -> tuple[str, ...]:
+    """The modules of the rooms that `entry` needs, each after those that it imports."""
     found: dict[str, None] = {}
 
     def visit(name: str) -> None:
@@ -127,7 +133,7 @@ def _order() -> tuple[str, ...]:
             importlib.import_module(name)
             found[name] = None
 
-    visit(ENTRY)
+    visit(entry)
     return tuple(found)
 
 

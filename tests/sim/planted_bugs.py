@@ -19,6 +19,7 @@ from statistics import quantiles
 
 from mutants import Bug, Catch, search
 from planted_in_causal import CAUSAL
+from planted_in_causal_merge import CAUSAL_MERGE
 from planted_in_layers import GROUPS, LAYERS
 from planted_in_times import TIMES
 from planted_in_total import TOTAL
@@ -30,7 +31,7 @@ KNOWN_PATH = Path(__file__).with_name("planted_seeds.json")
 KNOWN: dict[str, tuple[str, int, int]] = json.loads(KNOWN_PATH.read_text()) if KNOWN_PATH.exists() else {}
 """By name the protocol and the seed that catch it, and how many scenarios were tried from seed 0 on."""
 
-BUGS = (*CAUSAL, *TOTAL, *TIMES, *LAYERS)
+BUGS = (*CAUSAL, *TOTAL, *TIMES, *LAYERS, *CAUSAL_MERGE)
 
 EQUIVALENT = (
     Bug(

@@ -11,7 +11,7 @@ import pytest
 from beforehand.clocks import MatrixClock, OrderingClock, VectorClock
 from beforehand.ordering import PROTOCOLS
 from beforehand.sim import Delay, DelayKind, Operation, Scenario, simulate
-from beforehand.sim.experiments import EXPERIMENTS, Findings, Size, Spread, Table, as_markdown
+from beforehand.sim.experiments import EXPERIMENTS, Findings, Size, Spread, Table, as_markdown, merge_stamps
 from beforehand.sim.experiments.findings import quantile
 from beforehand.sim.experiments.loads import delay_of, scenario_of
 from beforehand.sim.experiments.observing import Notes, watch
@@ -371,3 +371,15 @@ def test_a_spread_is_shown_as_its_mean_and_its_ends() -> None:
 
 def test_quantiles_of_an_ordered_list() -> None:
     assert [quantile([1, 2, 3, 4], share) for share in (0, 0.5, 0.99, 1)] == [1, 3, 4, 4]
+
+
+# ---- merge-stamps
+
+
+def test_bounded_stamps_grow_with_the_logarithm_of_n_and_not_with_time_and_a_merge_recovers() -> None:
+    assert len(held("merge-stamps")) == 3
+    assert all(held("merge-stamps").values())
+
+
+def test_a_stamp_that_knows_everything_takes_more_bytes_among_more_processes() -> None:
+    assert merge_stamps._full_stamp(2, 1) < merge_stamps._full_stamp(2, 100) < merge_stamps._full_stamp(2, 1_000)

@@ -18,7 +18,7 @@ from beforehand.clocks.difference import DifferenceDecoder, DifferenceEncoder
 from beforehand.clocks.hybrid import HybridClock, HybridStamp
 from beforehand.clocks.lamport import LamportClock, LamportStamp
 from beforehand.clocks.matrix import MatrixClock, MatrixStamp
-from beforehand.clocks.offset import OffsetClock, OffsetStamp
+from beforehand.clocks.offset import OffsetClock, OffsetStamp, QuietWindows
 from beforehand.clocks.ordering import ObserverClock, OrderingClock
 from beforehand.clocks.ordering_stamp import OrderingStamp
 from beforehand.clocks.peers import PeerPolicy
@@ -47,6 +47,7 @@ __all__ = [
     "OrderingClock",
     "OrderingStamp",
     "PeerPolicy",
+    "QuietWindows",
     "Received",
     "Refusal",
     "Refused",

@@ -34,10 +34,11 @@ Cost: O(ε) per event. Bytes: O(ε log n + log δ) (theorem 3.8), constant over 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Generic, Self, TypeVar
 
 from beforehand.clocks.relation import Relation
 from beforehand.clocks.wire import LIMIT_DEFAULT, VALUE_MAX, Reader, Stamp, StampKind, Writer
@@ -77,6 +78,15 @@ class Bounds:
     def count_max(self) -> int:
         """n·K: the most events that can have the same reading (lemma 3.4)."""
         return self.processes * self.events_per_tick
+
+    def broken(self, c: int, kn: Sequence[int]) -> bool:
+        """Whether lemma 3.1, 3.2 or 3.4 is violated (the second step of section 3.3). `kn` has 2w entries."""
+        width = self.width
+        if width == 0:
+            return c != 0  # No array: all of the lemmas that remains.
+        if c >= width or kn[c + width] == 0 or any(kn[c + width + 1 :]):
+            return True
+        return max(kn) > self.count_max or min(kn) < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,8 @@ class BoundedStamp(Stamp):
         if near is None:
             raise LocalProtocolError("a bounded stamp carries its time modulo B: pass near=, a reading of the clock")
         reader = Reader(data, StampKind.BOUNDED, limit=limit)
-        modulus, residue, c, width = (reader.varint() for _ in range(4))
+        varint = reader.varint
+        modulus, residue, c, width = varint(), varint(), varint(), varint()
         if residue >= modulus:
             raise StampDecodeError("its time is not below its modulus")
         kn = reader.integers(2 * width)
@@ -156,11 +167,14 @@ class Refusal(Enum):
     OTHER_BOUNDS = "other bounds"  # The sender was configured with another ε, δ or modulus.
 
 
+S = TypeVar("S", bound=Stamp, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Received:
+class Received(Generic[S]):
     """The message was received; this is the stamp of the receive event."""
 
-    stamp: BoundedStamp
+    stamp: S
     mended: bool = False  # The message's stamp broke the lemmas and was reset before it was used.
 
 
@@ -207,7 +221,7 @@ class BoundedClock:
             self._kn = self._shifted(self._kn, now - self._r)
             return self._settle(now)
 
-    def receive(self, stamp: BoundedStamp, now: int) -> Received | Held | Refused:
+    def receive(self, stamp: BoundedStamp, now: int) -> Received[BoundedStamp] | Held | Refused:
         """A message arrives with `stamp` at reading `now`. Never raises over what the stamp says."""
         if stamp.modulus != self.bounds.modulus or len(stamp.kn) != 2 * self._width:
             return Refused(Refusal.OTHER_BOUNDS)
@@ -217,7 +231,7 @@ class BoundedClock:
             return Refused(Refusal.FUTURE)
         with self._lock:
             c, kn = stamp.c, list(stamp.kn)
-            mended = self._broken(c, kn)
+            mended = self.bounds.broken(c, kn)
             if mended:
                 c, kn = 0, self._fresh()
             if stamp.r + c >= now + self._width:
@@ -241,6 +255,19 @@ class BoundedClock:
         with self._lock:
             return BoundedStamp(self._r, self._c, tuple(self._kn), self.bounds.modulus)
 
+    def snapshot(self) -> tuple[BoundedStamp, int, int]:
+        """What must survive a restart: the stamp of the last event, the tick that was counted last, the count."""
+        return (self.stamp(), self._tick, self._in_tick)
+
+    def restore(self, snapshot: tuple[BoundedStamp, int, int]) -> None:
+        """Go on from a snapshot of this process: after a restart."""
+        stamp, tick, in_tick = snapshot
+        if stamp.modulus != self.bounds.modulus or len(stamp.kn) != 2 * self._width:
+            raise LocalProtocolError("this is a snapshot of a clock with other bounds")
+        with self._lock:
+            self._r, self._c, self._kn = stamp.r, stamp.c, list(stamp.kn)
+            self._tick, self._in_tick = tick, in_tick
+
     @property
     def resets(self) -> int:
         """How often a state or a stamp that broke the lemmas was reset: signs of faults."""
@@ -260,17 +287,10 @@ class BoundedClock:
         if self._kn:
             self._kn[self._width] += 1
         self._r = now
-        if self._broken(self._c, self._kn):
+        if self.bounds.broken(self._c, self._kn):
             self._resets += 1
             self._c, self._kn = 0, self._fresh()
         return BoundedStamp(self._r, self._c, tuple(self._kn), self.bounds.modulus)
-
-    def _broken(self, c: int, kn: list[int]) -> bool:
-        """Whether lemma 3.1, 3.2 or 3.4 is violated (the second step of section 3.3)."""
-        width = self._width
-        if width == 0:
-            return c != 0  # No array: all of the lemmas that remains.
-        return c >= width or kn[c + width] == 0 or any(kn[c + width + 1 :]) or max(kn) > self.bounds.count_max
 
     def _fresh(self) -> list[int]:
         kn = [0] * (2 * self._width)

@@ -16,12 +16,15 @@
 | `LamportTotal`     | causal total | some | n − 1 acknowledgements to everybody               |
 | `SinglePhase`      | causal total | all  | none to n − 1 acknowledgements, fewer under load  |
 | `TimedDelivery`    | causal total | some | no packet more; a known delay and clocks          |
+| `CausalMerge`      | causal total | some | the same, and bounded stamps; mends itself        |
 
 `ReliableLink` carries any of them over a network that loses, repeats and reorders; `Membership` lets members leave
-and be evicted. `effects` has the contract of what a protocol asks for. This room imports the standard library only.
+and be evicted. `merging` has what all mergers share: `CausalMerge`, the live merger, the one on Spark. `effects` has
+the contract of what a protocol asks for. This room imports the standard library only.
 """
 
 from beforehand.ordering.causal_broadcast import CausalBroadcast
+from beforehand.ordering.causal_merge import CausalMerge
 from beforehand.ordering.causal_unicast import CausalUnicast
 from beforehand.ordering.coordinator import Coordinator
 from beforehand.ordering.effects import (
@@ -42,6 +45,16 @@ from beforehand.ordering.group_leaders import GroupLeaders
 from beforehand.ordering.independent_sends import IndependentSends
 from beforehand.ordering.lamport_total import LamportTotal
 from beforehand.ordering.membership import Membership
+from beforehand.ordering.merging import (
+    BUFFER_MAX,
+    MergeBuffer,
+    MergeRules,
+    MergeSettings,
+    MergeStamp,
+    Published,
+    Released,
+    SetAside,
+)
 from beforehand.ordering.message import Level, Message
 from beforehand.ordering.protocol import (
     Channels,
@@ -65,9 +78,11 @@ from beforehand.ordering.timed_delivery import TimedDelivery
 from beforehand.ordering.unordered import Unordered
 
 __all__ = [
+    "BUFFER_MAX",
     "PROTOCOLS",
     "Acknowledge",
     "CausalBroadcast",
+    "CausalMerge",
     "CausalUnicast",
     "Channels",
     "Coordinator",
@@ -86,20 +101,27 @@ __all__ = [
     "LamportTotal",
     "Level",
     "Membership",
+    "MergeBuffer",
+    "MergeRules",
+    "MergeSettings",
+    "MergeStamp",
     "Message",
     "Missing",
     "Owed",
     "Pending",
     "Persist",
     "Place",
+    "Published",
     "Reason",
     "Refused",
+    "Released",
     "ReliableLink",
     "Rendezvous",
     "Report",
     "RotatingToken",
     "SchiperCausal",
     "Sent",
+    "SetAside",
     "SetTimer",
     "SinglePhase",
     "Skeen",

@@ -78,14 +78,21 @@ class Deliver:
 
 
 class Reason(StrEnum):
-    """Why something was not delivered."""
+    """Why something was not delivered. All but the first are from CausalMerge; see `SetAside`."""
 
-    LATE = "late"  # It came after its time (TimedDelivery).
+    LATE = "late"  # It came after its time (TimedDelivery, CausalMerge).
+    FUTURE = "future"
+    AHEAD = "ahead"
+    CORRUPTED = "corrupted"
+    OTHER_BOUNDS = "other bounds"
+    REPEATED = "repeated"  # This copy; another one waits here.
+    PASSED = "passed"
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discard:
-    """`message` will not be delivered here. Never silent: tell the application or count it."""
+    """`message`, or this copy of it, will not be delivered here. Never silent: tell the application or count it."""
 
     message: Message
     reason: Reason

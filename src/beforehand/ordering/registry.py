@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from beforehand.ordering.causal_broadcast import CausalBroadcast
+from beforehand.ordering.causal_merge import CausalMerge
 from beforehand.ordering.causal_unicast import CausalUnicast
 from beforehand.ordering.coordinator import Coordinator
 from beforehand.ordering.fifo import Fifo
@@ -38,6 +39,7 @@ _ALL: Final[tuple[Any, ...]] = (
     LamportTotal,
     SinglePhase,
     TimedDelivery,
+    CausalMerge,
 )
 
 PROTOCOLS: Final[Mapping[str, Any]] = {protocol.traits.name: protocol for protocol in _ALL}

@@ -65,6 +65,10 @@ def compose(protocol: str, wishes: Wishes, options: Mapping[str, int | str | boo
     if protocol == "timed-delivery":  # Its assumptions, as they are in the network that was asked for.
         chosen.setdefault("delay_max", wishes.delay.longest)
         chosen.setdefault("uncertainty", 2 * wishes.skew)
+    if protocol == "causal-merge":  # The same; δ is on the receiver's clock, and ε at most ten ticks.
+        chosen.setdefault("epsilon", 2 * wishes.skew)
+        chosen.setdefault("delta", wishes.delay.longest + 2 * wishes.skew)
+        chosen.setdefault("tick", max(1, max(wishes.delay.longest, 2 * wishes.skew) // 10))
     rng = random.Random(f"compose/{wishes.seed}/{protocol}")
     names = process_names(wishes.processes)
     until = max(wishes.messages * _TIME_PER_MESSAGE, 10 * wishes.delay.longest)

@@ -75,6 +75,8 @@ def draw(protocol: str, seed: int, *, processes_max: int = 6, messages_max: int 
     fifo = traits.channels is Channels.FIFO and not link
     if protocol == "timed-delivery":
         return _timed(rng, seed, names, operations, delay)
+    if protocol == "causal-merge":
+        return _merged(rng, seed, names, operations, delay)
     return _hardened(
         Scenario(
             protocol=protocol,
@@ -208,6 +210,67 @@ def _timed(
         options=(("delay_max", rng.choice((delay.longest, delay.longest // 4))), ("uncertainty", uncertainty)),
         link=True,
         clocks=tuple(replace(clock, steps=_steps_back(rng)) for clock in clocks),
+        loss=rng.choice((0.0, 0.05, 0.3)),
+        clogs=_clogs(rng, names),
+        partitions=_partitions(rng, names),
+        pauses=_pauses(rng, names),
+        crashes=_crashes(rng, names),
+    )
+
+
+def _merged(
+    rng: random.Random, seed: int, names: tuple[str, ...], operations: tuple[Operation, ...], delay: Delay
+) -> Scenario:
+    """CausalMerge: in half of the runs G1 and G2 hold; in the others messages come late or from wrong clocks.
+
+    Order is kept in both. So clocks go back by no more than what counts as standing still: further is a fault after
+    which the order is mended, not kept.
+    """
+    epsilon = rng.choice((0, MILLISECOND, 2 * MILLISECOND))
+    tick = rng.choice((MILLISECOND // 5, MILLISECOND, 3 * MILLISECOND))
+    options: dict[str, Choice] = {
+        "epsilon": epsilon,
+        "delta": delay.longest + epsilon,
+        "tick": tick,
+        "events_per_tick": rng.choice((1, 2, 1_000)),
+    }
+    if rng.random() < 0.4:
+        options["c_max"] = rng.choice((2, 20)) * tick
+        if rng.random() < 0.5:
+            options["quiet_period"] = (2 * -(-epsilon // tick) + rng.choice((2, 30))) * tick
+    clocks = [ClockFault(process=name, offset=rng.randint(0, epsilon)) for name in names]
+    scenario = Scenario(
+        protocol="causal-merge",
+        seed=seed,
+        processes=names,
+        operations=operations,
+        options=tuple(options.items()),
+        delay=delay,
+        clocks=tuple(clocks),
+        repeat=rng.choice((0.0, 0.1, 0.5)),
+        heal_at=HEAL_AT,
+    )
+    if rng.random() < 0.5:
+        return scenario
+    late = rng.choice((delay.longest + epsilon, delay.longest, delay.longest // 4))
+    options["delta"] = late
+    if rng.random() < 0.3:
+        options["pending_max"] = rng.choice((1, 2, 4))
+    wrong = rng.random() < 0.5
+    faults = [
+        replace(
+            clock,
+            offset=clock.offset + (rng.randrange(5 * MILLISECOND) if wrong else 0),
+            drift_ppm=rng.choice((0, 200, -50_000, 100_000)) if wrong else 0,
+            steps=((rng.randrange(LOAD_UNTIL), -rng.randrange(late)),) if rng.random() < 0.5 else (),
+        )
+        for clock in clocks
+    ]
+    return replace(
+        scenario,
+        options=tuple(options.items()),
+        link=True,
+        clocks=tuple(faults),
         loss=rng.choice((0.0, 0.05, 0.3)),
         clogs=_clogs(rng, names),
         partitions=_partitions(rng, names),

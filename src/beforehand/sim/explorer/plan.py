@@ -78,8 +78,11 @@ class Part:
 
 
 def explorable(protocol: Any) -> bool:
-    """Whether time plays no part in its order. `TimedDelivery` goes by clocks, which stand still here."""
-    return "delay_max" not in inspect.signature(protocol).parameters
+    """Whether time plays no part in its order.
+
+    `TimedDelivery` and `CausalMerge` go by clocks, which stand still here.
+    """
+    return not {"delay_max", "delta"} & set(inspect.signature(protocol).parameters)
 
 
 def faults_of(stack: Stack) -> Faults:
