@@ -28,6 +28,7 @@ SAMPLES: list[errors.BeforehandError] = [
     errors.InputError("a line"),
     errors.PredicateError("bad", position=3),
     errors.UnknownEventError("p:1", ": hint"),
+    errors.BrokerError("it is not there", may_have_happened=True),
     errors.InvariantError("bug"),
     errors.LocalProtocolError("rule"),
     errors.RemoteProtocolError("rule"),

@@ -22,6 +22,7 @@
     ├── InputError                 input that cannot be used; says what, where and what to do
     │   ├── PredicateError         a `where` expression that cannot be read or evaluated
     │   └── UnknownEventError      an event id that the history does not have
+    ├── BrokerError                a broker that cannot be reached or used; says whether something may have happened
     └── InvariantError             we have a bug: stop
 
 Errors carry what they know as attributes, so that programs need not read the text. An error raised by
@@ -35,6 +36,7 @@ from collections.abc import Callable
 __all__ = [
     "BeforehandError",
     "BelowBaseError",
+    "BrokerError",
     "BufferFullError",
     "ClockExhaustedError",
     "ClockStepError",
@@ -248,6 +250,17 @@ class UnknownEventError(InputError):
     def __init__(self, event: str, hint: str = "") -> None:
         super().__init__(f"no event {event!r} in this history{hint}")
         self.event = event
+
+
+class BrokerError(BeforehandError):
+    """A broker that cannot be reached or used. The text is one line: what, where, what to do.
+
+    With `may_have_happened`, what was asked for may have been done: the answer was lost.
+    """
+
+    def __init__(self, message: str, *, may_have_happened: bool = False) -> None:
+        super().__init__(message)
+        self.may_have_happened = may_have_happened
 
 
 class InvariantError(BeforehandError):

@@ -38,6 +38,9 @@ _COMMANDS: Final = {
     "export": "Write events for other programs.",
     "simulate": "Run an ordering protocol in a world with faults and judge it.",
     "experiment": "Measure in the simulator what the papers claim.",
+    "merge": "Merge what publishers send into one causal order, on Spark or live.",
+    "publish": "Publish lines with stamps on a channel.",
+    "subscribe": "Print the merged messages of a channel, in order.",
     "demo": "Explain a failed checkout in a shop of six processes.",
 }
 
@@ -105,7 +108,8 @@ def main() -> None:
     except ImportError as error:
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise
-        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[pipeline]'", 2))
+        extra = "nats" if error.name in ("nats", "nkeys") else "pipeline"
+        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[{extra}]'", 2))
     except Exception as error:  # The last door: whatever comes here is a bug of ours.
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise

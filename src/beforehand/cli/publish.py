@@ -1,0 +1,150 @@
+"""`beforehand publish`: lines of text, stamped, to a channel."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from beforehand.cli.broker_options import broker_options, merge_options, merge_settings, stream_address
+from beforehand.cli.printing import echo_json, json_option
+from beforehand.errors import InputError
+
+if TYPE_CHECKING:
+    from beforehand.ordering.merging import MergeSettings
+    from beforehand.runtime import StreamAddress
+
+__all__ = ["publish"]
+
+_CHUNK = 65_536
+_LINE_MAX = 960 * 1024
+
+
+@click.command()
+@click.option("--to", "target", required=True, metavar="STREAM", help="nats://HOST:PORT/STREAM")
+@click.option("--channel", required=True, help="A subject of the stream.")
+@click.option("--publisher", "name", required=True, metavar="NAME", help="Who publishes. One at a time has a name.")
+@merge_options
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Read this file instead of standard input.")
+@click.option(
+    "--first-sequence",
+    type=click.IntRange(1, 2**62),
+    metavar="N",
+    help="The number of the first message; unless told otherwise, numbers go on after those of the stream.",
+)
+@broker_options
+@json_option
+def publish(
+    target: str,
+    channel: str,
+    name: str,
+    epsilon: float,
+    delta: float,
+    tick: float,
+    publishers: int,
+    events_per_tick: int,
+    path: Path | None,
+    first_sequence: int | None,
+    credentials: Path | None,
+    tls_ca: Path | None,
+    as_json: bool,
+) -> None:
+    """Publish each line of standard input, or of a file, as a message with a stamp.
+
+    --epsilon, --delta, --tick, --publishers and --events-per-tick must be those of the merger.
+
+    \b
+    Example:
+      seq 100 | beforehand publish --to nats://127.0.0.1:4222/ORDERS --channel ORDERS.new --publisher shop
+                                   --epsilon 10 --delta 200
+    """
+    settings = merge_settings(
+        epsilon=epsilon, delta=delta, tick=tick, publishers=publishers, events_per_tick=events_per_tick
+    )
+    address = stream_address(target, "--to")
+    source: IO[bytes] = sys.stdin.buffer if path is None else path.open("rb")
+    try:
+        first, last = asyncio.run(
+            _publish(address, channel, name, settings, source, first_sequence, credentials, tls_ca)
+        )
+    finally:
+        if path is not None:
+            source.close()
+    if as_json:
+        echo_json({"publisher": name, "channel": channel, "messages": last - first + 1, "first": first, "last": last})
+    else:
+        numbers = f": numbers {first} to {last}" if last >= first else ""
+        click.echo(f"published {last - first + 1:,} message(s) of {name} on {channel}{numbers}", err=True)
+
+
+async def _publish(
+    address: StreamAddress,
+    channel: str,
+    name: str,
+    settings: MergeSettings,
+    source: IO[bytes],
+    first_sequence: int | None,
+    credentials: Path | None,
+    tls_ca: Path | None,
+) -> tuple[int, int]:
+    """The numbers of the first and the last message."""
+    from beforehand.runtime import Publisher, connect
+
+    connection = await connect(address.server, credentials=credentials, tls_ca=tls_ca)
+    try:
+        publisher = await Publisher.open(connection, address, name, settings, first_sequence=first_sequence)
+        first = publisher.sequence + 1
+        async for line in _lines(source):
+            await publisher.publish(channel, line)
+        await publisher.close()
+        return first, publisher.sequence
+    finally:
+        await connection.close()
+
+
+async def _lines(source: IO[bytes]) -> AsyncIterator[bytes]:
+    """Lines without their ends, as they come.
+
+    A thread reads, for standard input may be a file, a pipe or a terminal. It is not waited for at the end.
+    """
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    room = threading.Semaphore(4)
+
+    def read() -> None:
+        while True:
+            room.acquire()
+            data: bytes | OSError
+            try:
+                data = getattr(source, "read1", source.read)(_CHUNK)
+            except OSError as error:
+                data = error
+            try:
+                loop.call_soon_threadsafe(chunks.put_nowait, data)
+            except RuntimeError:  # The loop has ended.
+                return
+            if not data or isinstance(data, OSError):
+                return
+
+    threading.Thread(target=read, daemon=True).start()
+    rest, number = b"", 0
+    while True:
+        chunk = await chunks.get()
+        room.release()
+        if isinstance(chunk, OSError):
+            raise chunk
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            number += 1
+            yield line.removesuffix(b"\r")
+        if len(rest) > _LINE_MAX:
+            raise InputError(f"line {number + 1} is longer than {_LINE_MAX:,} bytes: cut it")
+        if not chunk:
+            if rest:
+                yield rest
+            return
