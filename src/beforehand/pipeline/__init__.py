@@ -1,7 +1,7 @@
-"""Histories of any size: the analysis on Spark, and queries of what it writes.
+"""Histories of any size: the analysis on Spark, and queries of what it writes. The merge of channels on Spark.
 
-`StoredHistory` needs no Spark. `analyze` imports PySpark when it is first asked for, so that queries do not wait
-for it.
+`StoredHistory` and `read_merged` need no Spark. `analyze` and `run_merge` import PySpark when they are first asked
+for, so that queries do not wait for it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,39 @@ from beforehand.pipeline.session import session
 if TYPE_CHECKING:
     from beforehand.pipeline.inputs import InputOptions
     from beforehand.pipeline.jobs.analyze import Settings, analyze
+    from beforehand.pipeline.jobs.merge import register_sources, run_merge
+    from beforehand.pipeline.merging.options import SparkMergeOptions
+    from beforehand.pipeline.merging.reader import merged_tables, read_merged, read_set_aside
     from beforehand.pipeline.progress import Progress
     from beforehand.pipeline.stored import StoredHistory
 
-__all__ = ["InputOptions", "Progress", "Settings", "StoredHistory", "analyze", "session"]
+__all__ = [
+    "InputOptions",
+    "Progress",
+    "Settings",
+    "SparkMergeOptions",
+    "StoredHistory",
+    "analyze",
+    "merged_tables",
+    "read_merged",
+    "read_set_aside",
+    "register_sources",
+    "run_merge",
+    "session",
+]
 
 _PLACES: Final = {
     "InputOptions": "beforehand.pipeline.inputs",
     "Progress": "beforehand.pipeline.progress",
     "Settings": "beforehand.pipeline.jobs.analyze",
     "StoredHistory": "beforehand.pipeline.stored",
+    "SparkMergeOptions": "beforehand.pipeline.merging.options",
     "analyze": "beforehand.pipeline.jobs.analyze",
+    "merged_tables": "beforehand.pipeline.merging.reader",
+    "read_merged": "beforehand.pipeline.merging.reader",
+    "read_set_aside": "beforehand.pipeline.merging.reader",
+    "register_sources": "beforehand.pipeline.jobs.merge",
+    "run_merge": "beforehand.pipeline.jobs.merge",
 }
 
 

@@ -1,0 +1,1 @@
+"""The merger on Spark Structured Streaming: sources, lanes of channels, sinks, and the reader of what was merged."""

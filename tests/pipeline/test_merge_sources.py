@@ -1,0 +1,157 @@
+"""The sources by themselves: offsets hold times, the same offsets give the same rows, and rest is rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from merge_broker import publish, stored
+
+from beforehand.errors import InputError
+from beforehand.pipeline.merging.file_source import FilesDataSource
+from beforehand.pipeline.merging.nats_source import NatsDataSource
+from beforehand.runtime.embedded_broker import EmbeddedBroker
+
+S = 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as one:
+        publish(one.url, "FIRST", seed=1, count=50, bad=False)
+        yield one
+
+
+def reader(broker: EmbeddedBroker, **options: str) -> Any:
+    given = {"server": broker.url, "stream": "FIRST", "span_ns": str(S), "grace_ns": "0", **options}
+    return NatsDataSource(given).streamReader(None)  # type: ignore[arg-type]
+
+
+def rows(source: Any, start: Any, end: Any) -> list[dict[str, Any]]:
+    return [row for part in source.partitions(start, end) for batch in source.read(part) for row in batch.to_pylist()]
+
+
+def drain(source: Any, start: Any) -> list[Any]:
+    """All offsets up to the one that stays."""
+    offsets = [start]
+    while True:
+        offsets.append(source.latestOffset(offsets[-1], source.getDefaultReadLimit()))
+        if offsets[-1] == offsets[-2]:
+            return offsets[:-1]
+
+
+def test_micro_batches_cover_the_stream_and_can_be_read_again(broker: EmbeddedBroker) -> None:
+    source = reader(broker, messages_max="20", flush="true")
+    source.prepareForTriggerAvailableNow()
+    offsets = drain(source, source.initialOffset())
+
+    given = [rows(source, start, end) for start, end in pairwise(offsets)]
+    again = [rows(source, start, end) for start, end in pairwise(offsets)]
+    source.stop()
+
+    assert given == again
+    messages = [row for batch in given for row in batch if row["time"] is None]
+    expected = stored(broker.url, "FIRST")
+    assert [(row["offset"], row["arrival"], row["stamp"], row["payload"]) for row in messages] == [
+        (row["offset"], row["arrival"], row["stamp"], row["payload"]) for row in expected
+    ]
+    # One time in each, never beyond what was read; at the end all that can wait is due.
+    times = [[row["time"] for row in batch if row["time"] is not None] for batch in given]
+    assert all(len(each) == 1 for each in times)
+    arrivals = [max(row["arrival"] for row in batch if row["time"] is None) for batch in given]
+    assert [each[0] for each in times[:-1]] == arrivals[:-1]
+    assert times[-1] == [expected[-1]["arrival"] + S]
+
+
+def test_when_only_time_moves_there_is_a_row_that_tells_it_and_then_rest(broker: EmbeddedBroker) -> None:
+    source = reader(broker, span_ns=str(10**15))  # So long that the wall clock still moves.
+    read = drain_once(source)
+    later = source.latestOffset(read, source.getDefaultReadLimit())
+    given = rows(source, read, later)
+    resting = reader(broker, span_ns="1000")
+    time.sleep(0.01)
+    end = drain_once(resting)
+    again = resting.latestOffset(end, resting.getDefaultReadLimit())
+    source.stop()
+    resting.stop()
+
+    assert [row["time"] for row in given] == [later["FIRST"]["time"]]
+    assert later["FIRST"]["time"] > read["FIRST"]["time"]
+    assert later["FIRST"]["sequence"] == read["FIRST"]["sequence"]
+    assert again == end
+
+
+def drain_once(source: Any) -> Any:
+    return source.latestOffset(source.initialOffset(), source.getDefaultReadLimit())
+
+
+def test_filters_are_read_apart_and_together_are_everything(broker: EmbeddedBroker) -> None:
+    source = reader(broker, subjects='["FIRST.0", "FIRST.1", "FIRST.2"]', flush="true")
+    start, end = source.initialOffset(), drain_once(source)
+
+    parts = source.partitions(start, end)
+    given = rows(source, start, end)
+    source.stop()
+
+    assert len(parts) == 3
+    messages = [row["offset"] for row in given if row["time"] is None]
+    assert sorted(messages) == [row["offset"] for row in stored(broker.url, "FIRST")]
+
+
+def test_of_several_streams_the_smallest_time_counts(broker: EmbeddedBroker) -> None:
+    publish(broker.url, "SECOND", seed=2, count=30, bad=False)
+    source = reader(broker, stream='["FIRST", "SECOND"]', messages_max="40")
+
+    start, end = source.initialOffset(), drain_once(source)
+    given = rows(source, start, end)
+    source.stop()
+
+    # The first is not drained and holds the second up.
+    assert (end["FIRST"]["sequence"], end["SECOND"]["sequence"]) == (20, 20)
+    assert end["FIRST"]["time"] < end["SECOND"]["time"]
+    assert [row["time"] for row in given if row["time"] is not None] == [end["FIRST"]["time"]]
+    assert {row["source"] for row in given if row["time"] is None} == {"FIRST", "SECOND"}
+
+
+@pytest.mark.parametrize("subjects", ['["a.>", "a.b"]', '["a.*", "*.b"]', '["a", "a"]', '[">", "x"]'])
+def test_filters_that_overlap_are_refused(broker: EmbeddedBroker, subjects: str) -> None:
+    with pytest.raises(InputError, match="overlap: a message would be read twice"):
+        reader(broker, subjects=subjects)
+
+
+def test_a_batch_has_all_messages_and_no_times(broker: EmbeddedBroker) -> None:
+    source = NatsDataSource({"server": broker.url, "stream": "FIRST"}).reader(None)  # type: ignore[arg-type]
+    given = [row for part in source.partitions() for batch in source.read(part) for row in batch.to_pylist()]
+    assert [row["offset"] for row in given] == [row["offset"] for row in stored(broker.url, "FIRST")]
+    assert {row["time"] for row in given} == {None}
+
+
+def test_a_query_may_start_at_a_number_or_with_what_is_new(broker: EmbeddedBroker) -> None:
+    last = len(stored(broker.url, "FIRST"))
+    found = {}
+    for start in ("new", "10"):
+        source = reader(broker, start=start)
+        found[start] = source.initialOffset()["FIRST"]["sequence"]
+        source.stop()
+    wrong = reader(broker, start="yesterday")
+
+    assert found == {"new": last, "10": 9}
+    with pytest.raises(InputError, match="it is first, new or the number of a message"):
+        wrong.initialOffset()
+    wrong.stop()
+
+
+def test_files_come_in_the_order_of_their_names_and_hidden_ones_do_not(tmp_path: Path) -> None:
+    for name, arrival in (("b.jsonl", 20), ("a.jsonl", 10), (".c.jsonl", 30), ("_d.jsonl", 40)):
+        (tmp_path / name).write_text(f'{{"arrival": {arrival}}}\n')
+    given = {"path": str(tmp_path), "span_ns": "100", "grace_ns": "0", "bytes_max": "1"}
+    source: Any = FilesDataSource(given).streamReader(None)  # type: ignore[arg-type]
+
+    offsets = drain(source, source.initialOffset())
+
+    assert [offset["last"] for offset in offsets] == ["", "a.jsonl", "b.jsonl"]
+    assert [offset["time"] for offset in offsets] == [0, 10, 120]
