@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 campaign explore matrix docs pins clean
+.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge campaign campaign-merge explore matrix merge-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,15 +60,25 @@ bench-pipeline: $(VENV)/ready-bench ## Measure the pipeline at 1, 10 and 30 mill
 bench-pipeline-100: $(VENV)/ready-bench ## The same with 100 million events after 10 (an hour, 60 GB of disk).
 	$(BIN)/python -m benchmarks.pipeline 10 100
 
+bench-merge: $(VENV)/ready-bench ## Measure the mergers, live and on Spark, beside pass-through and a baseline.
+	$(BIN)/python -m benchmarks.merge
+
 SEEDS ?= 100000
 campaign: $(VENV)/ready ## Simulate SEEDS seeds over all protocols, going on where the last campaign stopped.
 	$(BIN)/python -m beforehand.sim.campaign --seeds $(SEEDS) --to campaign
+
+MERGE_SEEDS ?= 2000
+campaign-merge: $(VENV)/ready ## Publishers and mergers under faults, MERGE_SEEDS seeds of each kind; goes on where it stopped.
+	$(BIN)/python -m beforehand.sim.stabilizing --seeds $(MERGE_SEEDS) --to campaign/merge
 
 explore: $(VENV)/ready ## Every interleaving of three processes and up to four messages (days for some protocols; goes on).
 	$(BIN)/python -m beforehand.sim.explorer --to exploration
 
 matrix: $(VENV)/ready ## Write the table of which protocol keeps which order, with counterexamples, into docs/.
 	$(BIN)/python -m beforehand.sim.explorer --page docs/reference/ordering/property-matrix.md
+
+merge-kill: $(VENV)/ready ## Kill mergers on Spark ten times inside micro-batches: nothing is lost, repeated or reordered.
+	MERGE_KILLS=10 $(BIN)/pytest tests/pipeline/test_merge_killed.py
 
 docs: $(VENV)/ready ## Draw the diagrams of docs/ again and check every link and example.
 	$(BIN)/python docs/build.py

@@ -36,8 +36,10 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.formats": ("docs/reference/events.md", "docs/reference/mapped.md"),
     "beforehand.history": ("docs/reference/history.md",),
     "beforehand.ordering": ("docs/reference/ordering/",),
-    "beforehand.pipeline": ("docs/reference/pipeline.md",),
+    "beforehand.pipeline": ("docs/reference/pipeline.md", "docs/reference/merge-on-spark.md"),
     "beforehand.predicate": ("docs/reference/predicate.md",),
+    "beforehand.reporting": ("docs/reference/reporting.md",),
+    "beforehand.runtime": ("docs/reference/runtime.md",),
     "beforehand.sim": ("docs/reference/sim.md",),
 }
 """Each room and where its reference is: a page, or a folder (ends in a slash)."""
