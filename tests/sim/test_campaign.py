@@ -76,7 +76,7 @@ def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
         map = staticmethod(map)
 
-    monkeypatch.setattr(campaigns, "ProcessPoolExecutor", Here)
+    monkeypatch.setattr("beforehand.sim.seeds.ProcessPoolExecutor", Here)
 
 
 def test_a_campaign_goes_on_where_it_stopped(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from beforehand.errors import InputError
 from beforehand.formats import write_events
+from beforehand.sim.seeds import report, tell_progress
 from beforehand.sim.stabilizing.campaign import Campaign, run_campaign, summary
 from beforehand.sim.stabilizing.setting import Fault
 from beforehand.sim.stabilizing.trial import try_seed
@@ -34,20 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults = [Fault(name) for name in chosen.fault or list(Fault)]
 
     def tell(campaign: Campaign) -> None:
-        done = sum(campaign[fault].done for fault in faults)
-        failed = sum(len(campaign[fault].failed) for fault in faults)
-        end = "\r" if sys.stderr.isatty() else "\n"
-        line = f"{done:,} of {chosen.seeds * len(faults):,} seeds, {failed} failed"
-        print(line, end=end, file=sys.stderr, flush=True)  # noqa: T201
+        tell_progress(campaign, faults, chosen.seeds * len(faults))
 
     try:
         campaign = run_campaign(chosen.to, faults, chosen.seeds, workers=chosen.workers, tell=tell)
     except InputError as error:
         print(f"beforehand: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    text = "\n".join(summary(campaign))
-    (chosen.to / "summary.md").write_text(text, encoding="utf-8")
-    print(text)  # noqa: T201
+    report(chosen.to, summary(campaign))
     return 1 if any(campaign[fault].failed for fault in faults) else 0
 
 

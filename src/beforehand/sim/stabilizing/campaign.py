@@ -6,25 +6,17 @@ repeated by `python -m beforehand.sim.stabilizing --replay FAULT SEED`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-import msgspec
-
-from beforehand.errors import InputError
 from beforehand.formats import write_events
+from beforehand.sim.seeds import read_progress, run_chunks
 from beforehand.sim.stabilizing.setting import Fault
 from beforehand.sim.stabilizing.trial import try_seed
 
 __all__ = ["Campaign", "Progress", "run_campaign", "summary"]
-
-CHUNK: Final = 50
 
 
 @dataclass(slots=True)
@@ -41,11 +33,11 @@ class Progress:
 Campaign: TypeAlias = dict[str, Progress]
 
 
-def run_chunk(fault: Fault, start: int, end: int) -> Progress:
+def run_chunk(fault: str, start: int, end: int) -> Progress:
     """Seeds `start` to `end` - 1."""
-    progress = Progress(done=end)
+    progress = Progress()
     for seed in range(start, end):
-        trial = try_seed(fault, seed)
+        trial = try_seed(Fault(fault), seed)
         progress.judged += trial.judged
         progress.recovered.append(round(trial.recovered_relative, 3))
         if trial.passed:
@@ -65,55 +57,26 @@ def run_campaign(
 ) -> Campaign:
     """Bring every kind to `seeds` seeds. `tell` is called after each chunk; the folder is up to date then."""
     folder.mkdir(parents=True, exist_ok=True)
-    campaign = _read(folder)
+    campaign = read_progress(folder, Progress)
     for fault in faults:
         campaign.setdefault(fault, Progress())
-    workers = workers or os.cpu_count() or 1
-    chunks = _chunks(campaign, faults, seeds)
-    # `spawn`: a worker has nothing of ours but what it imports.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        while batch := list(islice(chunks, 4 * workers)):  # A few at a time, in order: done is a range from 0.
-            for (fault, _, _), chunk in zip(batch, pool.map(run_chunk, *zip(*batch, strict=True)), strict=True):
-                _take(folder, campaign[fault], fault, chunk)
-                _write(folder, campaign)
-                tell(campaign)
+
+    def take(fault: str, chunk: Progress) -> None:
+        _take(folder, campaign[fault], fault, chunk)
+
+    run_chunks(
+        folder, campaign, faults, seeds, run=run_chunk, take=take, workers=workers, tell=lambda: tell(campaign)
+    )
     return campaign
 
 
-def _chunks(campaign: Campaign, faults: Sequence[Fault], seeds: int) -> Iterator[tuple[Fault, int, int]]:
-    """Of each kind in turn, so that all advance together."""
-    places = {fault: campaign[fault].done for fault in faults}
-    while any(place < seeds for place in places.values()):
-        for fault, place in list(places.items()):
-            if place < seeds:
-                places[fault] = min(place + CHUNK, seeds)
-                yield fault, place, places[fault]
-
-
-def _take(folder: Path, progress: Progress, fault: Fault, chunk: Progress) -> None:
-    progress.done = chunk.done
+def _take(folder: Path, progress: Progress, fault: str, chunk: Progress) -> None:
     progress.judged += chunk.judged
     progress.failed += chunk.failed
     progress.recovered += chunk.recovered
     progress.bound_share = max(progress.bound_share, chunk.bound_share)
     for seed in chunk.failed:
-        write_events(try_seed(fault, seed).events, folder / f"{fault}-{seed}.jsonl")
-
-
-def _read(folder: Path) -> Campaign:
-    path = folder / "progress.json"
-    if not path.exists():
-        return {}
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Progress])
-    except (msgspec.DecodeError, OSError) as error:
-        raise InputError(f"{path}: not the progress of a campaign ({error}): choose another folder") from None
-
-
-def _write(folder: Path, campaign: Campaign) -> None:
-    new = folder / "progress.json.new"
-    new.write_bytes(msgspec.json.encode(campaign))
-    new.replace(folder / "progress.json")
+        write_events(try_seed(Fault(fault), seed).events, folder / f"{fault}-{seed}.jsonl")
 
 
 def summary(campaign: Campaign) -> Iterator[str]:
