@@ -40,6 +40,7 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.predicate": ("docs/reference/predicate.md",),
     "beforehand.reporting": ("docs/reference/reporting.md",),
     "beforehand.runtime": ("docs/reference/runtime.md",),
+    "beforehand.service": ("docs/reference/service.md",),
     "beforehand.sim": ("docs/reference/sim.md",),
 }
 """Each room and where its reference is: a page, or a folder (ends in a slash)."""

@@ -1,0 +1,173 @@
+"""The service's store: how fast reports are stored and stamped, how fast pasts come back, and what memory that takes.
+
+    python -m benchmarks.service_store [EVENTS]
+
+Each way of reporting runs in a process of its own, so that its memory is its own. Events per second are of the
+processor's time that `Ingest.report` took, for the machine may be shared; making the events is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from beforehand.events import Event
+from beforehand.service import Ingest, Queries, Settings, Store
+
+__all__ = ["report", "reports"]
+
+PROCESSES = 50
+BATCH = 2_000
+ASKED = 500
+
+WAYS = {
+    "the service stamps, reports in order": "plain",
+    "the service stamps, reports up to 5,000 places out of order": "shuffled",
+    "the reports carry stamps of 50 entries": "clocks",
+    "the service stamps, waiting for the disk at every commit": "power",
+}
+
+
+def reports(events: int, *, clocks: bool) -> Iterator[Event]:
+    """A third of the events send, a third receive, in 50 processes; one in a thousand failed."""
+    random = Random(1)
+    names = [f"service-{number:02}" for number in range(PROCESSES)]
+    count = [0] * PROCESSES
+    waiting: list[list[str]] = [[] for _ in names]
+    known: list[dict[str, int]] = [{} for _ in names]
+    carried: dict[str, dict[str, int]] = {}
+    for now in range(events):
+        p = random.randrange(PROCESSES)
+        count[p] += 1
+        sends: tuple[str, ...] = ()
+        receives: tuple[str, ...] = ()
+        if waiting[p] and random.random() < 0.9:
+            receives = (waiting[p].pop(0),)
+            for other, index in carried.pop(receives[0], {}).items():
+                known[p][other] = max(known[p].get(other, 0), index)
+        elif random.random() < 0.6:
+            sends = (f"message-{now:09}",)
+            waiting[random.randrange(PROCESSES)].append(sends[0])
+        known[p][names[p]] = count[p]
+        if clocks and sends:
+            carried[sends[0]] = dict(known[p])
+        yield Event(
+            process=names[p],
+            index=count[p],
+            sends=sends,
+            receives=receives,
+            time=1_700_000_000_000_000_000 + now * 50_000 + random.randrange(1_000_000),
+            name="something happened" if now % 1_000 else "checkout failed",
+            attributes={"level": "info", "request": str(now)},
+            clock=dict(known[p]) if clocks else None,
+        )
+
+
+def shuffled(events: Iterator[Event], window: int) -> Iterator[Event]:
+    """Each event up to `window` places late."""
+    random = Random(2)
+    held: list[Event] = []
+    for event in events:
+        held.append(event)
+        if len(held) > window:
+            at = random.randrange(len(held))
+            held[at], held[-1] = held[-1], held[at]
+            yield held.pop()
+    random.shuffle(held)
+    yield from held
+
+
+def measure(way: str, events: int) -> dict[str, float]:
+    """One way, in this process."""
+    made = reports(events, clocks=way == "clocks")
+    if way == "shuffled":
+        made = shuffled(made, 5_000)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        with Store(path, settings=Settings(power_safe=way == "power")) as store:
+            ingest = Ingest(store)
+            used, wall = 0.0, 0.0
+            memory: list[float] = []
+            batch: list[Event] = []
+            for stored, event in enumerate(made, 1):
+                batch.append(event)
+                if len(batch) == BATCH or stored == events:
+                    cpu, start = time.process_time(), time.perf_counter()
+                    ingest.report(batch)
+                    used += time.process_time() - cpu
+                    wall += time.perf_counter() - start
+                    batch = []
+                    memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+            cpu, start = time.process_time(), time.perf_counter()
+            ingest.settle()  # What the last batches set free.
+            used += time.process_time() - cpu
+            wall += time.perf_counter() - start
+            result = {
+                "per_second": events / used,
+                "per_second_wall": events / wall,
+                "memory_half": memory[len(memory) // 2],
+                "memory_end": memory[-1],
+                **_latency(Queries(store), events),
+            }
+        return {**result, "bytes": path.stat().st_size / events}
+
+
+def _latency(queries: Queries, events: int) -> dict[str, float]:
+    """Milliseconds for the last 25 before an event, over events from everywhere in the order."""
+    asked: list[str] = []
+    cursor = None
+    while len(asked) < ASKED:
+        page = queries.find(limit=min(10_000, max(events // ASKED, 1)), after=cursor)
+        asked += [page["events"][-1]["id"]]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    Random(3).shuffle(asked)
+    taken = []
+    for event in asked:
+        start = time.perf_counter()
+        queries.past(event)
+        taken.append((time.perf_counter() - start) * 1_000)
+    taken.sort()
+    return {"past_median": taken[len(taken) // 2], "past_p99": taken[max(len(taken) * 99 // 100 - 1, 0)]}
+
+
+def report(*, events: int = 1_000_000) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield "## The service's store"
+    yield ""
+    yield f"{events:,} events of {PROCESSES} processes, {BATCH:,} in a batch; `past` asks for the last 25."
+    yield ""
+    yield (
+        "| way | events/s of processor time | ratio to the first | events/s by the wall | bytes an event "
+        "| peak memory at half, at the end (MiB) | past, median and p99 (ms) |"
+    )
+    yield "|---|---|---|---|---|---|---|"
+    first: float | None = None
+    for name, way in WAYS.items():
+        command = [sys.executable, "-m", "benchmarks.service_store", str(events), way]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout)
+        first = first or found["per_second"]
+        yield (
+            f"| {name} | {found['per_second']:,.0f} | {found['per_second'] / first:.2f} "
+            f"| {found['per_second_wall']:,.0f} | {found['bytes']:.0f} "
+            f"| {found['memory_half']:.0f}, {found['memory_end']:.0f} "
+            f"| {found['past_median']:.1f}, {found['past_p99']:.1f} |"
+        )
+    yield ""
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        sys.stdout.write(json.dumps(measure(sys.argv[2], int(sys.argv[1]))))
+    else:
+        for line in report(events=int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000):
+            print(line, flush=True)

@@ -1,0 +1,106 @@
+"""Checks of what is stored: order of messages by `History`, reported clocks by what the observer found.
+
+FIFO, causal and total order are judged on the newest `CHECKED_MAX` events of an execution, in the deterministic
+order. What is found there is true of the whole: whatever led from one of them to another is among them too. What lies
+further back is not judged, and a note says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from beforehand.events import Event
+from beforehand.service.finding import walk
+from beforehand.service.view import View
+
+__all__ = ["CHECKED_MAX", "check"]
+
+CHECKED_MAX: Final = 100_000
+"""Events that are judged together."""
+
+
+def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> dict[str, Any]:
+    """Counts, violations with witnesses, and notes: the document of `beforehand check`."""
+    # They compile kernels: not before they are asked for.
+    from beforehand.formats.vector_logs.inference import infer_messages
+    from beforehand.history import History
+
+    name = view.execution_name(execution)
+    rows = list(islice(walk(view, execution, None, newest=True, waiting=False), CHECKED_MAX + 1))
+    notes = []
+    if len(rows) > CHECKED_MAX:
+        rows.pop()
+        notes.append(f"only the newest {CHECKED_MAX} events were judged; for all of them, export and analyze")
+    (waiting,) = view.db.execute("SELECT count(*) FROM waits WHERE execution = ?", (execution,)).fetchone()
+    if waiting:
+        notes.append(f"{waiting} events wait for causes that are not here and were not judged")
+    events = _accepted(view, execution, [view.event(row) for row in rows])
+    if any(event.clock is not None for event in events):
+        events = [event for event in infer_messages(events) if isinstance(event, Event)]
+    # Clocks have been judged when the events were stamped; here they would be judged by messages alone.
+    found = History(replace(event, clock=None) for event in events).check(delta_ns=delta_ns, limit=limit)
+    sql = """
+        SELECT f.process, f.idx, f.why FROM findings f JOIN processes p ON p.id = f.process
+        WHERE f.execution = ? ORDER BY p.name, f.idx"""
+    clocks = view.db.execute(sql, (execution,)).fetchall()
+    firsts: dict[int, tuple[int, str]] = {}
+    for process, index, why in clocks:
+        firsts.setdefault(process, (index, why))
+    violations = [
+        {
+            "execution": name,
+            "kind": one.kind,
+            "events": [str(event) for event in one.events],
+            "messages": list(one.messages),
+            "why": one.why,
+            "reasons": list(one.reasons),
+        }
+        for one in found.violations
+    ]
+    violations += [
+        {
+            "execution": name,
+            "kind": "clock",
+            "events": [str(view.event_id((process, index)))],
+            "messages": [],
+            "why": why,
+            "reasons": [],
+        }
+        for process, (index, why) in list(firsts.items())[:limit]
+    ]
+    return {
+        "counts": {**found.counts, "clock": len(clocks)},
+        "violations": violations,
+        "notes": [*notes, *found.notes],
+    }
+
+
+def _accepted(view: View, execution: int, events: list[Event]) -> list[Event]:
+    """The events without the sends and receives that were rejected."""
+    sql = "SELECT DISTINCT message FROM rejected WHERE execution = ? AND message IS NOT NULL"
+    name = view.execution_name(execution)
+    concerned = {message for (message,) in view.db.execute(sql, (name,))}
+    if not concerned:
+        return events
+    sent: dict[str, tuple[str, int]] = {}
+    received: set[tuple[str, str, int]] = set()
+    for message in concerned:
+        key = (execution, message)
+        for process, index in view.db.execute(
+            "SELECT process, idx FROM sends WHERE execution = ? AND message = ?", key
+        ):
+            sent[message] = (view.member(process).name, index)
+        sql = "SELECT process, idx FROM receives WHERE execution = ? AND message = ? AND NOT cut"
+        received |= {(message, view.member(process).name, index) for process, index in view.db.execute(sql, key)}
+    return [
+        replace(
+            event,
+            sends=tuple(m for m in event.sends if m not in concerned or sent.get(m) == (event.process, event.index)),
+            receives=tuple(
+                m for m in event.receives if m not in concerned or (m, event.process, event.index) in received
+            ),
+        )
+        for event in events
+    ]
