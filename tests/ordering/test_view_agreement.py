@@ -88,6 +88,8 @@ class Quarrel:
 
     def run(self, *, steps: int, stops: bool) -> None:
         for _ in range(steps):
+            if not self.living():
+                return
             self.now += 1
             chance = self.rng.random()
             if chance < 0.03:
@@ -159,29 +161,29 @@ def test_quarrels_lead_to_other_views() -> None:
     ("seed", "old", "new"),
     [
         pytest.param(
-            41,
+            40,
             "            if self._lack():\n                return None\n        end =",
             "        end =",
             id="installs without a second round",
         ),
         pytest.param(
-            41,
+            614,
             "        return tuple(p for p in self._prepare.members if p not in have)",
             "        lack = tuple(p for p in self._prepare.members if p not in have)\n"
             "        return lack if self._proposal is None or len(lack) > len(self._prepare.members) - 2 else ()",
             id="one that accepts is enough",
         ),
-        pytest.param(27, "if known:", "if known and not known:", id="what was accepted is not taken over"),
-        pytest.param(807, "end = max(known", "end = min(known", id="what was accepted first is taken over"),
-        pytest.param(27, "        self.accepted = packet\n", "", id="what was accepted is not remembered"),
+        pytest.param(80, "if known:", "if known and not known:", id="what was accepted is not taken over"),
+        pytest.param(80, "end = max(known", "end = min(known", id="what was accepted first is taken over"),
+        pytest.param(80, "        self.accepted = packet\n", "", id="what was accepted is not remembered"),
         pytest.param(
-            0,
+            80,
             "if packet.ballot < self.promised:\n            call.transmit((sender,), Outvoted",
             "if packet.ballot < self.promised and not packet.members:\n            call.transmit((sender,), Outvoted",
             id="a stale proposal is accepted",
         ),
         pytest.param(
-            5408,
+            2447,
             "= snapshot.accepted, snapshot.proposal",
             "= None, snapshot.proposal",
             id="restore forgets what it accepted",
@@ -193,7 +195,7 @@ def test_quarrels_lead_to_other_views() -> None:
             id="one that is left behind does not ask",
         ),
         pytest.param(
-            61,
+            9,
             "if sender in self.wanted and self.may_go_on_without(self.wanted):",
             "if sender in self.wanted:",
             id="one that is told to evict everybody follows nobody",

@@ -367,6 +367,7 @@ class Membership:
         for message, place in install.messages:
             if self.process in message.to and not self._stability.has_delivered(message):
                 call.happen(Deliver(message=message, place=place))
+        self._change.tell(install, call)
         view = View(install.members, number=self.view.number + 1)
         if self.process not in view:
             self._depart(view, call)
@@ -385,7 +386,6 @@ class Membership:
             self._install(self._change.lead(call, now, above=None), call, now)
 
     def _settle_down(self, install: Install | None) -> None:
-        """No flush any more."""
         self._change.settled(self.view, install)
         self._queue, self._ahead = [], []
         self._notice_at = self._catch_up_at = self._tick_within = None

@@ -55,8 +55,8 @@ from beforehand.ordering.protocol import Missing, Owed
 
 __all__ = ["ViewChange", "ViewChangeSnapshot"]
 
-ASKED_MAX: Final = 6
-"""Asking again becomes rarer up to 2 to this, for whoever has stopped for good gets it all once more."""
+ASKED_MAX: Final = 8
+"""So often is asked again, each time after twice as long. Then all has been asked: the link brings it when it can."""
 
 PATIENCE: Final = 2
 """Who has asked so often and was told of one that is to go leads a flush itself."""
@@ -73,6 +73,8 @@ class ViewChangeSnapshot:
     proposal: Proposed | None
     accepted_by: tuple[str, ...]
     last: Install | None
+    asked: int
+    behind: tuple[str, ...]
 
 
 class ViewChange:
@@ -95,6 +97,7 @@ class ViewChange:
         self._proposal: Proposed | None = None  # What we made of all reports.
         self._accepted_by: set[str] = set()  # Who has accepted that.
         self._last: Install | None = None  # What installed this view: for those who missed it.
+        self._behind: set[str] = set()  # Who asked how this view ends: they are told when it does.
 
     def want(self, processes: set[str], *, force: bool) -> None:
         """The operator wants these removed; LocalProtocolError if those who would stay are too few."""
@@ -134,7 +137,7 @@ class ViewChange:
 
     def ask_again(self, call: Effects, now: int) -> Install | None:
         """The timer: those who have not answered may have come back, and the group may have gone on without us."""
-        if self.promised is None or (self.ask_at is not None and now < self.ask_at):
+        if self.promised is None or self._asked >= ASKED_MAX or (self.ask_at is not None and now < self.ask_at):
             return None
         if self._prepare is None and self._asked >= PATIENCE and self.wanted and self.may_go_on_without(self.wanted):
             return self.lead(call, now, above=self.promised)  # Ours may have given way to one that we do not follow.
@@ -145,7 +148,7 @@ class ViewChange:
         others = tuple(p for p in self._others(self._view.processes) if p not in known)
         call.transmit(others, Behind(view=self._view.number))
         self._asked += 1
-        self.ask_at = now + self._ask_after * 2 ** min(self._asked, ASKED_MAX)
+        self.ask_at = now + self._ask_after * 2**self._asked if self._asked < ASKED_MAX else None
         return None
 
     def missing(self) -> list[Missing]:
@@ -233,6 +236,9 @@ class ViewChange:
     def help_up(self, sender: str, view: int, call: Effects) -> None:
         """`sender` is still in view `view`: give it what ended that, or ask it again what it was asked."""
         if view == self._view.number:
+            if sender not in self._behind:
+                self._behind.add(sender)
+                call.changed = True
             if self._prepare is not None and sender in self._lack():
                 call.transmit((sender,), self._proposal or self._prepare)
             return
@@ -242,6 +248,11 @@ class ViewChange:
         call.transmit((sender,), self._last)
         if self._prepare is not None and sender in self._prepare.members:
             call.transmit((sender,), self._prepare)
+
+    def tell(self, install: Install, call: Effects) -> None:
+        """The view ends: those who asked hear it from us, too."""
+        call.transmit(tuple(sorted(self._behind)), install)
+        self._behind.clear()
 
     def settled(self, view: View, install: Install | None) -> None:
         """The next view is here: no flush any more."""
@@ -264,6 +275,8 @@ class ViewChange:
             self._proposal,
             tuple(sorted(self._accepted_by)),
             self._last,
+            self._asked,
+            tuple(sorted(self._behind)),
         )
 
     def restore(self, view: View, snapshot: ViewChangeSnapshot) -> None:
@@ -271,7 +284,7 @@ class ViewChange:
         self.wanted, self.force = set(snapshot.wanted), snapshot.force
         self.promised, self._prepare = snapshot.promised, snapshot.prepare
         self._reports, self._last = dict(snapshot.reports), snapshot.last
-        self.ask_at, self._asked = None, 0
+        self.ask_at, self._asked, self._behind = None, snapshot.asked, set(snapshot.behind)
         self.accepted, self._proposal = snapshot.accepted, snapshot.proposal
         self._accepted_by = set(snapshot.accepted_by)
 
@@ -315,7 +328,7 @@ class ViewChange:
 
     def _give_way(self) -> None:
         """We lead no flush any more."""
-        self._prepare, self._reports, self.ask_at = None, {}, None
+        self._prepare, self._reports, self.ask_at, self._asked = None, {}, None, 0
         self._proposal, self._accepted_by = None, set()
 
     def _refuse_strangers(self, sender: str, packet: Proposed | Install) -> None:
