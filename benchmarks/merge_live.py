@@ -162,7 +162,7 @@ async def _merge(connection: Connection, url: str, source: str, target: str) -> 
 async def _pass_through(connection: Connection, url: str, source: str, target: str) -> Rate:
     """Read and write; the records are those of a merger, for the writer is the same."""
     output = StreamOutput(connection, StreamAddress.parse(f"{url}/{target}"))
-    await output.open(RecordReader(SETTINGS))
+    await output.open(RecordReader(SETTINGS), "pass-through")
     reader = StreamReader(connection, StreamAddress.parse(f"{url}/{source}"))
     await reader.open()
     unread = BoundedClock("nobody", SETTINGS.bounds).stamp()

@@ -310,3 +310,26 @@ def test_a_port_that_is_taken_is_told(broker: EmbeddedBroker) -> None:
     port = int(broker.url.rpartition(":")[2])
     with pytest.raises(BrokerError, match="address already in use"), EmbeddedBroker(port=port):
         pass
+
+
+def test_a_server_without_tls_gets_nothing_if_tls_was_asked_for(broker: EmbeddedBroker) -> None:
+    got: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","version":"2.10.0","proto":1,"headers":true,"max_payload":1048576}\r\n')
+        await writer.drain()
+        got.append(await reader.read(1000))
+        writer.close()
+
+    async def run() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BrokerError, match="offers no TLS"):
+            await connect(f"tls://bob:secret@127.0.0.1:{port}", timeout_s=3)
+        server.close()
+        await asyncio.sleep(0)
+        with pytest.raises(BrokerError, match="offers no TLS"):
+            await connect(broker.url.replace("nats://", "tls://"))
+
+    asyncio.run(run())
+    assert set(got) <= {b""}

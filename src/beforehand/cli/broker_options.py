@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = ["LiveLine", "broker_options", "is_stream", "merge_options", "merge_se
 F = TypeVar("F", bound=Callable[..., Any])
 _BACK: Final = "\r\x1b[K"
 _INTERVAL_S: Final = 0.2
+TICKS_MAX: Final = 100_000
 
 
 def broker_options(command: F) -> F:
@@ -75,6 +77,10 @@ def merge_settings(
     *, epsilon: float, delta: float, tick: float, publishers: int, events_per_tick: int
 ) -> MergeSettings:
     """From milliseconds; InputError if they do not fit together."""
+    if not (isfinite(epsilon) and isfinite(delta) and isfinite(tick)):
+        raise InputError("--epsilon, --delta and --tick are numbers of milliseconds")
+    if epsilon / tick > TICKS_MAX:
+        raise InputError(f"--epsilon is more than {TICKS_MAX:,} ticks, which makes stamps too long: raise --tick")
     try:
         return MergeSettings(
             epsilon_ns=round(epsilon * 1e6),

@@ -6,6 +6,7 @@ merge_spark.py; neither loads what the other needs.
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 
 import click
@@ -197,4 +198,6 @@ def _on_spark(context: click.Context, source: str, sink: str, settings: MergeSet
 
 
 def _ns(milliseconds: float | None) -> int | None:
+    if milliseconds is not None and not isfinite(milliseconds):
+        raise InputError("--grace is a number of milliseconds")
     return None if milliseconds is None else round(milliseconds * 1e6)

@@ -40,7 +40,7 @@ from beforehand.runtime.nats import covers, shown_server
 __all__ = ["LiveMergeOptions", "run_live"]
 
 _HEADERS_MAX = 4096
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +161,15 @@ def _check(options: LiveMergeOptions) -> None:
         raise InputError("--from: an input has a subject, not a prefix")
     if options.as_json and str(sink) == "-":
         raise InputError("--json and --to - cannot both have standard output")
+    if options.embedded_broker and source.server.startswith("tls://"):
+        raise InputError("--embedded-broker has no TLS: give --from nats://127.0.0.1:PORT/STREAM")
     if options.embedded_broker and urlsplit(source.server).hostname not in _LOOPBACK:
         raise InputError("--embedded-broker listens on 127.0.0.1 only: give --from nats://127.0.0.1:PORT/STREAM")
     if options.broker_data is not None and not options.embedded_broker:
         raise InputError("--broker-data is for --embedded-broker")
     if not isinstance(sink, StreamAddress):
+        if options.set_aside is not None and options.set_aside.resolve() == sink.resolve():
+            raise InputError("--to and --set-aside are the same file")
         return
     if sink.subject is not None:
         raise InputError("--to: an output has a prefix, not a subject")

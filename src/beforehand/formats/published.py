@@ -312,6 +312,8 @@ def _readable(check: Callable[[object], T], value: object) -> T | None:
 def _channel(value: object) -> str:
     if type(value) is not str:
         raise UnreadableError(f"the channel is no text: {short(value)}")
+    if "\ufffd" in value:
+        raise UnreadableError("the channel is no valid text")  # It stands where bytes could not be read.
     return _name(value, "channel")
 
 

@@ -18,9 +18,9 @@ If t was our clock less the grace when we asked, and m was not in the answer, it
 arrived at t or later on the broker's clock too. In both cases P7 of `MergeBuffer` has room for m. The grace is ε
 unless told otherwise: G1 covers the clocks of broker and merger.
 
-What 1 does not promise: at the bounds of 3 mergers may differ in what they set aside, and after a kill there a
-message may be both set aside as FULL and merged. If the broker's clock was set back by more than the grace while the
-stream was drained, some may be set aside as PASSED.
+What 1 does not promise: at the bounds of 3 mergers may differ in what they set aside, and after a restart there a
+message may be both set aside as FULL and merged, or set aside as FULL twice; none is lost. If the broker's clock was
+set back by more than the grace while the stream was drained, some may be set aside as PASSED.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final, Literal
+
+from nats.js.api import StreamInfo
 
 from beforehand.errors import BrokerError
 from beforehand.formats.published import Arrived, RecordLimits, RecordReader, SetAsideRecord
@@ -152,11 +155,11 @@ class LiveMerger:
 
     async def _session(self, stop: asyncio.Event, *, drain: bool) -> None:
         await self._connected()
-        resume = await self._output.open(self._reader)
-        self._resume(resume)
         info = await find_stream(self._connection.jetstream(), self._source)
         if info is None:
             raise BrokerError(f"{self._source.shown}: there is no such stream: make it with --create")
+        resume = await self._output.open(self._reader, self._identity(info))
+        self._resume(resume)
         start = resume.checkpoint.start
         if resume.read and info.state.first_seq > start:
             self.figures.missed = info.state.first_seq - start
@@ -206,15 +209,15 @@ class LiveMerger:
     def _take(self, stored: Stored) -> None:
         figures, limits = self.figures, self._limits
         figures.read += 1
-        self._read = stored.sequence
+        if figures.waiting >= limits.waiting_max or figures.waiting_bytes >= limits.waiting_bytes_max:
+            self._release(self._settings.reading(max(self._arrival, stored.time_ns)))
+        self._read = stored.sequence  # Not before: what was released just now says nothing of this one.
         self._arrival = arrival = max(self._arrival, stored.time_ns)
         record = self._reader.headers(stored.subject, stored.headers, stored.payload, arrival=arrival)
         if isinstance(record, SetAsideRecord):
             self._set_aside(record)
             return
         tick = self._settings.reading(arrival)
-        if figures.waiting >= limits.waiting_max or figures.waiting_bytes >= limits.waiting_bytes_max:
-            self._release(tick)
         channel = self._channels.get(record.channel)
         if channel is None and len(self._channels) < limits.channels_max:
             channel = self._channels[record.channel] = _Channel(
@@ -238,7 +241,7 @@ class LiveMerger:
         self._set_aside(record.set_aside(reason, self._settings, limits=limits.records))
 
     def _set_aside(self, record: SetAsideRecord) -> None:
-        if self._read <= self._written:
+        if self._read <= self._written and record.reason is not SetAside.FULL:
             return  # An earlier run did it.
         self.figures.set_aside[record.reason.value] += 1
         self._out.append(Outgoing(record, self._read))
@@ -264,6 +267,12 @@ class LiveMerger:
                 channel.position += 1
                 figures.delivered += 1
                 self._out.append(Outgoing(entry.arrived, self._read, channel.position))
+
+    def _identity(self, info: StreamInfo) -> str:
+        """Of the input and of all that decides about it: an output goes on with the same only."""
+        made = None if info.created is None else info.created.isoformat()
+        parts = (self._source.stream, self._source.subject, made, self._settings)
+        return sha256(repr(parts).encode()).hexdigest()[:32]
 
     def _checkpoint(self) -> Checkpoint:
         """From where to read again, if what comes next is the last that gets written."""

@@ -17,7 +17,8 @@ of what was to be written.
 Each message carries how far the input had been read when it was made (s), from where reading must begin to have all
 that waited (k), and the arrival there (a), as `Beforehand-Read: s k a`. After a kill the last message of the stream
 gives these, and the last of each channel its position and its key; everything else is read again from k on, and
-whatever the input up to s set aside was set aside before.
+whatever the input up to s set aside was set aside before; but for what is FULL, which another run may take in, and
+so is never held to be written. `Beforehand-Merge` says which input and settings it was: others are refused.
 
 Only the last message of a group asks for an answer. It stands for all of them, by the chain. At most `GROUPS_MAX`
 groups are without answer.
@@ -45,6 +46,7 @@ from beforehand.runtime.nats import FAILURES, Connection, StreamAddress, ensure_
 __all__ = ["Checkpoint", "LineOutput", "MergeOutput", "Outgoing", "Resume", "StreamOutput", "WriteConflictError"]
 
 READ_HEADER: Final = "Beforehand-Read"
+MERGE_HEADER: Final = "Beforehand-Merge"
 REASON_HEADER: Final = "Beforehand-Reason"
 ID_HEADER: Final = "Nats-Msg-Id"
 CHAIN_HEADER: Final = "Nats-Expected-Last-Sequence"
@@ -87,8 +89,8 @@ class WriteConflictError(BrokerError):
 
 
 class MergeOutput(Protocol):
-    async def open(self, reader: RecordReader) -> Resume:
-        """Be ready to write, and say what was written before."""
+    async def open(self, reader: RecordReader, merge: str) -> Resume:
+        """Be ready to write, and say what was written before, by the same `merge`: the same input and settings."""
 
     async def write(self, batch: Sequence[Outgoing], checkpoint: Checkpoint) -> None:
         """Write in this order. May return before it is safe; `flush` waits for that."""
@@ -104,7 +106,7 @@ class LineOutput:
         self._lines: Final = lines
         self._set_aside: Final = set_aside
 
-    async def open(self, reader: RecordReader) -> Resume:  # noqa: ARG002
+    async def open(self, reader: RecordReader, merge: str) -> Resume:  # noqa: ARG002
         return Resume()
 
     async def write(self, batch: Sequence[Outgoing], checkpoint: Checkpoint) -> None:  # noqa: ARG002
@@ -141,12 +143,14 @@ class StreamOutput:
         self.aside_subject: Final = f"{self.prefix}-set-aside.0"  # The merger on Spark has several.
         self._last = 0  # The sequence of the last message that we sent to the stream,
         self._last_id = ""  # and its id; none before the first.
+        self._merge = ""
         self._inbox = ""
         self._answers: dict[str, asyncio.Future[_Answer]] = {}
         self._waiting: deque[Waiting] = deque()  # At most GROUPS_MAX: the sequence that is due, and its answer.
 
-    async def open(self, reader: RecordReader) -> Resume:
+    async def open(self, reader: RecordReader, merge: str) -> Resume:
         address = self._address
+        self._merge = merge
         jetstream = self._connection.jetstream()
         info = await ensure_stream(jetstream, address, [f"{self.prefix}.>", f"{self.prefix}-set-aside.>"])
         if not self._inbox:
@@ -164,6 +168,11 @@ class StreamOutput:
             if found is None:
                 raise BrokerError(
                     f"{address.shown}: its last message is not a merger's: a merger needs a stream of its own"
+                )
+            if (last.headers or {}).get(MERGE_HEADER) != merge:
+                raise BrokerError(
+                    f"{address.shown}: it was written from another input, or one that was made anew since, or with "
+                    "another subject, epsilon, delta, tick or number of publishers or events: use another stream"
                 )
             read, start, arrival = (int(part) for part in found.groups())
             resume = Resume(read=read, checkpoint=Checkpoint(start, arrival))
@@ -203,13 +212,14 @@ class StreamOutput:
         if isinstance(item, Arrived):
             subject, payload = f"{self.prefix}.{item.channel}", item.message.payload
             headers = item.merged_headers(outgoing.position)
-            own_id = f"{item.channel}:{outgoing.position}"
+            own_id = f"{subject}:{outgoing.position}"
         else:
             subject, payload = self.aside_subject, item.line()
             headers = {REASON_HEADER: item.reason.value}
-            own_id = f"set-aside:{outgoing.read}"
+            own_id = f"{subject}:{self._last + 1}"  # What is FULL may be set aside once more by a later run.
         headers[ID_HEADER] = own_id
         headers[READ_HEADER] = f"{outgoing.read} {after}"
+        headers[MERGE_HEADER] = self._merge
         headers[CHAIN_HEADER] = str(self._last)
         if self._last_id:
             headers[CHAIN_ID_HEADER] = self._last_id

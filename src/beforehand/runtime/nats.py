@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import nats.errors
@@ -68,10 +68,10 @@ class StreamAddress:
         """`nats://HOST[:PORT]/STREAM[?subject=…][&prefix=…]`; InputError if it is none."""
         try:
             parts = urlsplit(text)
-            host, port = parts.hostname, parts.port or PORT
+            host, port = parts.hostname, PORT if parts.port is None else parts.port
         except ValueError:
             raise InputError("the address is not nats://HOST:PORT/STREAM") from None
-        if parts.scheme not in ("nats", "tls") or not host or parts.fragment:
+        if parts.scheme not in ("nats", "tls") or not host or port == 0 or parts.fragment:
             raise InputError("the address is not nats://HOST:PORT/STREAM (or tls://…)")
         where = f"{_bracketed(host)}:{port}"
         stream = unquote(parts.path.strip("/"))
@@ -102,8 +102,30 @@ def shown_server(server: str) -> str:
     return f"{scheme or 'nats'}://{rest.rpartition('@')[2].partition('/')[0]}"
 
 
+class NoTlsError(nats.errors.Error):
+    """TLS was asked for, and the server has none: nothing was sent to it."""
+
+    def __str__(self) -> str:
+        return "the server offers no TLS"
+
+
 class Connection(Client):
     """The client of nats-py, with plainer headers. See the module."""
+
+    demands_tls = False  # The library itself is content without, if the server does not ask for it.
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if initial_connection and self.demands_tls and not info.get("tls_required"):
+            raise NoTlsError
+        await super()._process_info(info, initial_connection)
+
+    def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> Any:
+        try:
+            subject.decode()
+        except UnicodeDecodeError:
+            # Otherwise it would end the reading of everything. A reader refuses such a channel.
+            subject = subject.decode(errors="replace").encode()
+        return super()._build_message(sid, subject, reply, data, headers)
 
     async def send(self, commands: Iterable[bytes]) -> None:
         """Send commands that `command` made, in order."""
@@ -147,6 +169,7 @@ async def connect(
     if credentials is not None and not credentials.is_file():
         raise InputError(f"{credentials}: no such credentials file")
     connection = Connection()
+    connection.demands_tls = context is not None
     said: list[Exception] = []
 
     async def note(error: Exception) -> None:
@@ -247,7 +270,9 @@ async def _knock(server: str, shown: str, timeout_s: float) -> None:
             reason = "nothing listens there"
         else:
             reason = (error.strerror or "it cannot be reached").lower()
-        raise BrokerError(f"{shown}: {reason}: start a NATS server there, or use --embedded-broker") from None
+        raise BrokerError(
+            f"{shown}: {reason}: start a NATS server there, or a merger with --embedded-broker"
+        ) from None
     writer.close()
     with suppress(OSError):
         await writer.wait_closed()
@@ -273,6 +298,8 @@ def refusal(shown: str, error: Exception) -> BrokerError:
         return BrokerError(f"{shown}: the broker refuses: {error.description or type(error).__name__}")
     if isinstance(error, ImportError):
         return BrokerError(f"{shown}: credentials need the package {error.name}: pip install nkeys")
+    if isinstance(error, NoTlsError):
+        return BrokerError(f"{shown}: the server offers no TLS: use nats:// without --tls-ca, or start it with TLS")
     if isinstance(error, ssl.SSLError):
         return BrokerError(f"{shown}: TLS failed: {error.reason or 'the certificate is not trusted'}: see --tls-ca")
     if isinstance(error, TimeoutError | nats.errors.TimeoutError):

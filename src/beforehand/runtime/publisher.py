@@ -97,7 +97,7 @@ class Publisher:
         in_flight_max: int = IN_FLIGHT_MAX,
     ) -> Publisher:
         """A publisher that may publish. Waits ε, for the sake of an earlier one of its name."""
-        if not name or name != name.strip() or not name.isprintable() or len(name.encode()) > 255:
+        if not name or name != name.strip() or not name.isprintable() or len(name.encode(errors="replace")) > 255:
             raise InputError(f"publisher {name[:40]!r}: a name has 1 to 255 bytes and no blanks at its ends")
         if first_sequence is not None and not 1 <= first_sequence <= VALUE_MAX:
             raise InputError("the first sequence number is from 1")
@@ -171,7 +171,8 @@ class Publisher:
         await self.flush()
 
     def _check(self, channel: str, payload: bytes) -> None:
-        if not channel or any(part in ("", "*", ">") for part in channel.split(".")) or len(channel.encode()) > 255:
+        size = len(channel.encode(errors="replace"))
+        if not 0 < size <= 255 or any(part in ("", "*", ">") for part in channel.split(".")):
             raise InputError(f"channel {channel[:40]!r}: a subject of NATS, without wildcards, of at most 255 bytes")
         if any(character.isspace() or not character.isprintable() for character in channel):
             raise InputError(f"channel {channel[:40]!r} has blanks or control characters")
