@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from merge_cases import SETTINGS, messages
 
-from beforehand.formats.published import Arrived, RecordReader
-from beforehand.pipeline.merging.file_reading import last_arrival, read_file
+from beforehand.clocks.lamport import LamportStamp
+from beforehand.clocks.offset import OffsetStamp
+from beforehand.formats.published import ARRIVAL_MAX, Arrived, RecordReader
+from beforehand.pipeline.merging.file_reading import last_arrivals, read_file
+
+UNTIL = ARRIVAL_MAX
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -88,7 +92,7 @@ def test_parquet_may_tell_arrivals_in_three_ways(tmp_path: Path, arrival: Any) -
         {
             "publisher": ["p", "q"],
             "sequence": pa.array([1, 2], pa.int32()),
-            "stamp": ["s", None],
+            "stamp": [OffsetStamp(1, 0).to_text(), None],
             "arrival": pa.array(values, arrival),
             "payload_base64": ["/w==", None],
         }
@@ -100,23 +104,63 @@ def test_parquet_may_tell_arrivals_in_three_ways(tmp_path: Path, arrival: Any) -
 
     assert [row["arrival"] for row in rows] == times
     assert [(row["channel"], row["payload"]) for row in rows] == [("", b"\xff"), ("", None)]
-    assert last_arrival(path) == times[0]
+    assert last_arrivals(path, until_ns=times[0]) == (times[0], 0)
+    assert last_arrivals(path, until_ns=times[1]) == (0, times[0])  # The second is no record: it has no stamp.
 
 
 def test_parquet_that_cannot_be_read_is_one_bad_record(tmp_path: Path) -> None:
     broken, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
     broken.write_bytes(b"PAR1 not really")
-    pq.write_table(pa.table({"colour": ["red"]}), other)
+    good = {"publisher": ["p"], "sequence": [1], "stamp": [OffsetStamp(1, 0).to_text()], "arrival": [7]}
+    pq.write_table(pa.table({**good, "colour": ["red"]}), other)
 
     for path in (broken, other):
         (row,) = rows_of(path)
         assert (row["reason"], row["source"]) == ("malformed", path.name)
-        assert last_arrival(path) == 0
+        assert last_arrivals(path, until_ns=UNTIL) == (0, 0)
 
 
-def test_the_last_arrival_passes_over_what_is_none(tmp_path: Path) -> None:
+def line(arrival: Any, **changed: Any) -> str:
+    fields = {"publisher": "p", "sequence": 1, "stamp": OffsetStamp(1, 0).to_text(), "arrival": arrival, **changed}
+    return json.dumps(fields)
+
+
+def test_the_last_arrival_is_one_of_a_record(tmp_path: Path) -> None:
+    (good,) = messages(1, 1)
+    lines = [
+        line(5),
+        "nonsense",
+        '{"a":' * 5_000 + "1" + "}" * 5_000,
+        '{"arrival": 8, "stamp": ' + "[" * 100_000,
+        *(line(wrong) for wrong in ("x", 1e99, 2**63 - 1, 2**70, -1, None, True, [7])),
+        line(9, stamp="garbage"),
+        line(9, stamp=None),
+        line(9, stamp=LamportStamp(1, "a").to_text()),
+        line(9, sequence=0),
+        line(9, colour="red"),
+        line(9)[:-1] + ', "arrival": 9}',
+        line("1970-01-01T00:00:00.000000006Z", stamp=good["stamp"]),
+    ]
     path = tmp_path / "a.jsonl"
-    path.write_text(
-        '{"arrival": 5}\nnonsense\n{"arrival": "x"}\n{"arrival": 1e99}\n{"arrival": 9223372036854775807}\n'
-    )
-    assert last_arrival(path) == 5
+    path.write_text("\n".join(lines))
+
+    assert last_arrivals(path, until_ns=UNTIL) == (6, 0)
+    assert last_arrivals(path, until_ns=5) == (5, 6)
+    assert last_arrivals(path, until_ns=4) == (0, 6)
+    assert {row["reason"] for row in rows_of(path)} == {None, "malformed"}
+
+
+@pytest.mark.parametrize(
+    "arrival", [pa.array([1.5]), pa.array([True]), pa.array([[1]]), pa.array([b"x"]), pa.array([2**63], pa.uint64())]
+)
+def test_a_column_of_arrivals_of_another_type_is_one_bad_record_and_moves_no_time(
+    tmp_path: Path, arrival: Any
+) -> None:
+    path = tmp_path / "a.parquet"
+    stamp = OffsetStamp(1, 0).to_text()
+    pq.write_table(pa.table({"publisher": ["p"], "sequence": [1], "stamp": [stamp], "arrival": arrival}), path)
+
+    (row,) = rows_of(path)
+
+    assert row["reason"] == "malformed"
+    assert last_arrivals(path, until_ns=UNTIL) == (0, 0)

@@ -14,7 +14,7 @@ from merge_broker import stored
 
 from beforehand.errors import BrokerError, InputError
 from beforehand.ordering.merging import MergeSettings
-from beforehand.pipeline.merging.checkpoint import claim_folder, held
+from beforehand.pipeline.merging.checkpoint import check_settings, claim_folder, held
 from beforehand.pipeline.merging.folder_sink import MergedDataSource
 from beforehand.pipeline.merging.lane import table_to_bytes
 from beforehand.pipeline.merging.nats_sink import MergedNatsDataSource, prepare_stream, subject_of
@@ -119,12 +119,70 @@ def test_a_checkpoint_is_held_by_one_and_for_its_settings_only(tmp_path: Path) -
             pass
         assert first.lanes == 4
     other = MergeSettings(epsilon_ns=1_000_000, delta_ns=1_000_000, tick_ns=500_000)
-    with pytest.raises(InputError, match="started with tick = 1000000, not 500000"), opened(tmp_path, settings=other):
+    with (
+        pytest.raises(InputError, match=r"started with --tick 1, not with --tick 0\.5: keep"),
+        opened(tmp_path, settings=other),
+    ):
         pass
-    with pytest.raises(InputError, match="started with lanes = 4, not 5"), opened(tmp_path, lanes=5):
+    with pytest.raises(InputError, match="started with --lanes 4, not with --lanes 5"), opened(tmp_path, lanes=5):
+        pass
+    with (
+        pytest.raises(InputError, match="with --to out, not with --to elsewhere"),
+        opened(tmp_path, sink="elsewhere"),
+    ):
         pass
     with opened(tmp_path, lanes_default=64) as again:
         assert (again.lanes, again.id) == (4, first.id)
+
+
+def test_a_checkpoint_is_for_its_subjects_only(tmp_path: Path) -> None:
+    with opened(tmp_path, subjects=("b", "a")):
+        pass
+    with opened(tmp_path, subjects=("a", "b")):  # Their order makes no difference.
+        pass
+    said = "started with --subject a --subject b, not with --subject a: keep it"
+    with pytest.raises(InputError, match=said), opened(tmp_path, subjects=("a",)):
+        pass
+    with pytest.raises(InputError, match="not without --subject"), opened(tmp_path):
+        pass
+    given: dict[str, Any] = {"settings": SETTINGS, "lanes": None, "source": "in", "sink": "out"}
+    with pytest.raises(InputError, match=said):
+        check_settings(tmp_path / "c", subjects=("a",), **given)
+
+
+def fail(tmp_path: Path, *, batches: int = 0) -> None:
+    """A merge that fails after so many micro-batches."""
+    with opened(tmp_path) as checkpoint:
+        claim_folder(tmp_path / "out", checkpoint, form="parquet")
+        (checkpoint.spark / "offsets").mkdir(parents=True, exist_ok=True)
+        for batch in range(batches):
+            (checkpoint.spark / "offsets" / str(batch)).write_text("")
+        raise InputError("there is no such stream")
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "c").mkdir()
+        (tmp_path / "out").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(InputError, match="no such stream"):
+        fail(tmp_path)
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_merge_that_fails_after_it_began_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such stream"):
+        fail(tmp_path, batches=1)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="no such stream"):
+        fail(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert tmp_path / "out" / "merge.json" in before
+    with opened(tmp_path) as again:
+        assert not again.fresh
 
 
 def test_a_folder_of_another_merge_or_with_other_files_is_refused(tmp_path: Path, folder: Path) -> None:

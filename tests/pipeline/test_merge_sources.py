@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
-from merge_broker import publish, stored
+from merge_broker import SETTINGS, publish, stored
 
+from beforehand.clocks.offset import OffsetStamp
 from beforehand.errors import InputError
+from beforehand.pipeline.jobs.merge import check_before
+from beforehand.pipeline.merging.checkpoint import held
 from beforehand.pipeline.merging.file_source import FilesDataSource
 from beforehand.pipeline.merging.nats_source import NatsDataSource
+from beforehand.pipeline.merging.options import SparkMergeOptions
 from beforehand.runtime.embedded_broker import EmbeddedBroker
+from beforehand.runtime.nats import StreamAddress
 
 S = 1_000_000_000
 
@@ -145,9 +154,13 @@ def test_a_query_may_start_at_a_number_or_with_what_is_new(broker: EmbeddedBroke
     wrong.stop()
 
 
+def line(arrival: int, stamp: str = OffsetStamp(1, 0).to_text()) -> str:
+    return json.dumps({"publisher": "p", "sequence": 1, "stamp": stamp, "arrival": arrival}) + "\n"
+
+
 def test_files_come_in_the_order_of_their_names_and_hidden_ones_do_not(tmp_path: Path) -> None:
     for name, arrival in (("b.jsonl", 20), ("a.jsonl", 10), (".c.jsonl", 30), ("_d.jsonl", 40)):
-        (tmp_path / name).write_text(f'{{"arrival": {arrival}}}\n')
+        (tmp_path / name).write_text(line(arrival))
     given = {"path": str(tmp_path), "span_ns": "100", "grace_ns": "0", "bytes_max": "1"}
     source: Any = FilesDataSource(given).streamReader(None)  # type: ignore[arg-type]
 
@@ -155,3 +168,84 @@ def test_files_come_in_the_order_of_their_names_and_hidden_ones_do_not(tmp_path:
 
     assert [offset["last"] for offset in offsets] == ["", "a.jsonl", "b.jsonl"]
     assert [offset["time"] for offset in offsets] == [0, 10, 120]
+
+
+def files(folder: Path, **options: str) -> Any:
+    given = {"path": str(folder), "span_ns": "100", "grace_ns": "0", "bytes_max": "1", **options}
+    return FilesDataSource(given).streamReader(None)  # type: ignore[arg-type]
+
+
+def test_an_arrival_beyond_the_wall_clock_moves_no_time_until_the_clock_has_reached_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = 3_800_000_000 * S
+    (tmp_path / "a.jsonl").write_text(line(10) + line(far) + line(far + 1, stamp="garbage"))
+    (tmp_path / "b.jsonl").write_text(line(20))
+
+    source = files(tmp_path)
+    offsets = drain(source, source.initialOffset())
+    monkeypatch.setattr(time, "time_ns", lambda: far + 5)
+    later = source.latestOffset(offsets[-1], source.getDefaultReadLimit())
+
+    assert [(offset["arrival"], offset["time"]) for offset in offsets] == [(0, 0), (10, 10), (20, 120)]
+    assert (later["arrival"], later["time"], later["ahead"]) == (far, far + 5, 0)
+
+
+def test_with_a_flush_an_arrival_beyond_the_wall_clock_counts_at_the_end_and_not_before(tmp_path: Path) -> None:
+    far = 3_800_000_000 * S
+    (tmp_path / "a.jsonl").write_text(line(10) + line(far))
+    (tmp_path / "b.jsonl").write_text(line(20))
+    source = files(tmp_path, flush="true")
+
+    offsets = drain(source, source.initialOffset())
+
+    assert [offset["time"] for offset in offsets] == [0, 10, far + 100]
+
+
+def test_a_file_whose_name_is_no_utf_8_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(line(10))
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff.jsonl")).write_text(line(20))
+    source = files(tmp_path)
+    with pytest.raises(InputError, match=r"the file 'b\\udcff.jsonl' is not UTF-8: rename the file"):
+        source.latestOffset(source.initialOffset(), source.getDefaultReadLimit())
+
+
+def test_a_stream_that_was_made_anew_is_refused(broker: EmbeddedBroker) -> None:
+    publish(broker.url, "ANEW", seed=3, count=30, bad=False)
+    source = reader(broker, stream="ANEW")
+    start, end = source.initialOffset(), drain_once(source)
+
+    async def remove() -> None:
+        connection = await nats.connect(broker.url)
+        await connection.jetstream().delete_stream("ANEW")
+        await connection.close()
+
+    asyncio.run(remove())
+    publish(broker.url, "ANEW", seed=4, count=60, bad=False)
+
+    with pytest.raises(InputError, match=r"the stream was made anew since: .* use another checkpoint"):
+        source.latestOffset(end, source.getDefaultReadLimit())
+    with pytest.raises(InputError, match="made anew"):  # A micro-batch that was logged, and is run again.
+        rows(source, start, end)
+    source.stop()
+
+
+def test_what_cannot_start_is_refused_before_spark_is_started(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    def options(stream: str, subject: str | None = None, **changed: Any) -> SparkMergeOptions:
+        source = StreamAddress(server=broker.url, stream=stream, subject=subject)
+        where = {"sink": tmp_path / "out", "checkpoint": tmp_path / "c", "settings": SETTINGS}
+        return SparkMergeOptions(source=source, **{**where, **changed})
+
+    check_before(options("FIRST"))
+    with pytest.raises(InputError, match="NONE: there is no such stream"):
+        check_before(options("NONE"))
+    with pytest.raises(InputError, match="overlap"):
+        check_before(options("FIRST", subjects=("FIRST.>", "FIRST.1")))
+    assert list(tmp_path.iterdir()) == []
+    places = {"source": f"{broker.url}/FIRST", "sink": str(tmp_path / "out"), "subjects": ("FIRST.1",)}
+    with held(tmp_path / "c", settings=SETTINGS, lanes=None, lanes_default=2, **places):
+        pass
+    check_before(options("FIRST", "FIRST.1"))
+    check_before(options("FIRST", subjects=("FIRST.1",)))
+    with pytest.raises(InputError, match=r"with --subject FIRST\.1, not with --subject FIRST\.2"):
+        check_before(options("FIRST", subjects=("FIRST.2",)))

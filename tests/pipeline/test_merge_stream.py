@@ -122,10 +122,16 @@ def test_a_merge_goes_on_where_it_stopped_and_refuses_other_settings(spark: Spar
     assert last["waiting"] == 0
     assert written(tmp_path / "out") == oracle(rows)[0]
     other = MergeSettings(epsilon_ns=5 * MS, delta_ns=41 * MS)
-    with pytest.raises(InputError, match="started with delta = 40000000, not 41000000: keep it, or use another"):
+    with pytest.raises(InputError, match="started with --delta 40, not with --delta 41: keep it, or use another"):
         run(spark, **where, settings=other)
     with pytest.raises(InputError, match="another checkpoint"):
         run(spark, **{**where, "checkpoint": tmp_path / "d"})
+    assert not (tmp_path / "d").exists()
+    nobody = StreamAddress(server="nats://127.0.0.1:9", stream="X")
+    with pytest.raises(BeforehandError, match="nothing listens there"):
+        run(spark, source=nobody, sink=tmp_path / "new", checkpoint=tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+    assert not (tmp_path / "new").exists()
     (tmp_path / "in" / "000.a").write_text("")
     with pytest.raises(BeforehandError, match="1 files appeared with names before"):
         run(spark, **where)
@@ -170,6 +176,8 @@ def test_two_mergers_with_other_batches_and_start_times_write_the_same(
     assert written(tmp_path / "late") == expected
     assert figures["set_aside"] == reasons
     assert {"malformed", "oversize", "late", "corrupted", "repeated"} <= set(reasons)
+    with pytest.raises(InputError, match="not with --subject TWO"):
+        run(spark, **where, **{**late, "subjects": ("TWO.>",)})
 
 
 def test_a_merge_back_to_nats_has_every_position_once(

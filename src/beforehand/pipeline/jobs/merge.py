@@ -58,6 +58,7 @@ def run_merge(
         lanes_default=2 * cores,
         source=_shown(options.source),
         sink=_shown(options.sink),
+        subjects=_subjects(options),
     ) as checkpoint:
         with _configured(spark, min(checkpoint.lanes, cores)):
             query = _started(spark, options, checkpoint)
@@ -72,8 +73,18 @@ def check_before(options: SparkMergeOptions) -> None:
     """What can be refused before Spark is started."""
     if isinstance(options.source, Path) and not options.source.is_dir():
         raise InputError(f"there is no folder {options.source}: name one with files of messages, or a stream")
-    places = {"source": _shown(options.source), "sink": _shown(options.sink)}
-    check_settings(options.checkpoint, settings=options.settings, lanes=options.lanes, **places)
+    check_settings(
+        options.checkpoint,
+        settings=options.settings,
+        lanes=options.lanes,
+        source=_shown(options.source),
+        sink=_shown(options.sink),
+        subjects=_subjects(options),
+    )
+    if not isinstance(options.source, Path):
+        from beforehand.pipeline.merging.nats_source import check_streams
+
+        check_streams(source_options(options)[1])
 
 
 def register_sources(spark: SparkSession) -> None:
@@ -98,9 +109,10 @@ def source_options(options: SparkMergeOptions) -> tuple[str, dict[str, str]]:
             "path": str(options.source.resolve()),
             "bytes_max": str(options.bytes_max),
         }
-    subjects = options.subjects or ((options.source.subject,) if options.source.subject else ())
     given |= {"stream": options.source.stream, "messages_max": str(options.messages_max)}
-    return "nats", given | broker_options(options.source, options) | {"subjects": json.dumps(list(subjects))}
+    return "nats", given | broker_options(options.source, options) | {
+        "subjects": json.dumps(list(_subjects(options)))
+    }
 
 
 def broker_options(address: StreamAddress, options: SparkMergeOptions) -> dict[str, str]:
@@ -114,6 +126,12 @@ def broker_options(address: StreamAddress, options: SparkMergeOptions) -> dict[s
 
 def _grace(asked: int | None, settings: MergeSettings) -> int:
     return max(settings.epsilon_ns, GRACE_NS_MIN) if asked is None else asked
+
+
+def _subjects(options: SparkMergeOptions) -> tuple[str, ...]:
+    if isinstance(options.source, Path):
+        return ()
+    return options.subjects or ((options.source.subject,) if options.source.subject else ())
 
 
 def _shown(place: Path | StreamAddress) -> str:

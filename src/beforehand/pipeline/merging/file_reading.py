@@ -7,25 +7,32 @@ record, or not one of these columns, is given as a row with the reason, as `Reco
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from beforehand.errors import InputError
+from beforehand.clocks.bounded import BoundedStamp
+from beforehand.clocks.offset import OffsetStamp
+from beforehand.clocks.wire import StampKind, from_text, peek_kind
+from beforehand.errors import InputError, StampDecodeError, StampTooLargeError
 from beforehand.events import parse_time
 from beforehand.formats.json_text import RefusedError, decode_json
 from beforehand.formats.lines import split_lines
 from beforehand.formats.merged import DEPTH_MAX, UnreadableError, one_line, payload_of
-from beforehand.formats.published import RecordLimits, RecordReader, SetAsideRecord
+from beforehand.formats.published import ARRIVAL_MAX, RecordLimits, RecordReader, SetAsideRecord
 from beforehand.ordering.merging import MergeSettings, SetAside
 from beforehand.pipeline.merging.schemas import ARRIVED
 
-__all__ = ["last_arrival", "read_file"]
+__all__ = ["last_arrivals", "read_file"]
+
+T = TypeVar("T")
 
 ROWS: Final = 20_000
 BYTES: Final = 16 * 1024 * 1024
@@ -40,23 +47,36 @@ def read_file(path: Path) -> Iterator[pa.RecordBatch]:
     return _read_parquet(path) if _is_parquet(path) else _read_lines(path)
 
 
-def last_arrival(path: Path) -> int:
-    """The greatest arrival in a file that can be read; 0 if there is none."""
+def last_arrivals(path: Path, *, until_ns: int) -> tuple[int, int]:
+    """The greatest arrival in a file up to `until_ns`, and the greatest above; 0 where there is none.
+
+    Only those of records count, with a stamp that is one: what is set aside as unreadable moves no time.
+    """
+    last = _Last(until_ns)
     if _is_parquet(path):
-        try:
-            column = pq.read_table(path, columns=["arrival"]).column("arrival")
-            return _sane(pc.max(_arrivals(column)).as_py())
-        except (pa.ArrowException, OSError, KeyError, ValueError):
-            return 0
-    latest = 0
-    with _opened(path) as stream:
-        for line in split_lines(stream, line_bytes_max=RecordLimits().record_bytes_max):
-            try:
-                found = _ARRIVAL.decode(line.data).arrival
-                latest = max(latest, _sane(parse_time(found) if isinstance(found, str) else found))
-            except (msgspec.MsgspecError, ValueError):
-                continue
-    return latest
+        # What cannot be read is one bad record, as in `_read_parquet`.
+        with suppress(pa.ArrowException, OSError, ValueError, TypeError, KeyError), pq.ParquetFile(path) as file:
+            if not set(file.schema_arrow.names) <= _KEYS:
+                return 0, 0
+            for batch in file.iter_batches(batch_size=ROWS, columns=["arrival", "stamp"]):
+                arrivals = _arrivals(batch.column("arrival")).to_pylist()
+                pairs = zip(arrivals, batch.column("stamp").to_pylist(), strict=True)
+                last.look([pair for pair in pairs if pair[0] is not None], _is_stamp)
+    else:
+        lines: list[tuple[int, bytes]] = []
+        size = 0
+        with _opened(path) as stream:
+            for line in split_lines(stream, line_bytes_max=RecordLimits().record_bytes_max):
+                # Deep brackets are a RecursionError: the line is no record.
+                with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+                    found = _ARRIVAL.decode(line.data).arrival
+                    lines.append((parse_time(found) if isinstance(found, str) else found, line.data))
+                    size += len(line.data)
+                if len(lines) >= ROWS or size >= BYTES:
+                    last.look(lines, _is_record)
+                    lines, size = [], 0
+        last.look(lines, _is_record)
+    return last.reached, last.ahead
 
 
 class _Arrival(msgspec.Struct):
@@ -66,11 +86,45 @@ class _Arrival(msgspec.Struct):
 _ARRIVAL: Final = msgspec.json.Decoder(_Arrival)
 
 
-def _sane(arrival: int | None) -> int:
-    """What cannot be an arrival is set aside when its row is judged, and moves no time."""
-    from beforehand.formats.published import ARRIVAL_MAX
+class _Last:
+    """The greatest arrivals so far. Few rows are looked into: from the greatest arrival down, until one counts."""
 
-    return arrival if arrival is not None and 0 <= arrival <= ARRIVAL_MAX else 0
+    def __init__(self, until_ns: int) -> None:
+        self._until_ns: Final = until_ns
+        self.reached = 0
+        self.ahead = 0
+
+    def look(self, rows: list[tuple[int, T]], counts: Callable[[T], bool]) -> None:
+        for arrival, row in sorted(rows, key=itemgetter(0), reverse=True):
+            if arrival > self._until_ns:
+                if self.ahead < arrival <= ARRIVAL_MAX and counts(row):
+                    self.ahead = arrival
+            elif arrival <= self.reached:
+                return
+            elif arrival <= ARRIVAL_MAX and counts(row):
+                self.reached = arrival
+                return
+
+
+def _is_record(line: bytes) -> bool:
+    fields = _fields(line)
+    return fields is not None and _is_stamp(fields[3])
+
+
+def _is_stamp(text: object) -> bool:
+    """Of any settings: whether it is one of these publishers' is judged with all others."""
+    if not isinstance(text, str):
+        return False
+    limit = RecordLimits().record_bytes_max
+    try:
+        data = from_text(text, limit=limit)
+        if peek_kind(data) is StampKind.BOUNDED:
+            BoundedStamp.decode(data, limit=limit, near=ARRIVAL_MAX)
+        else:
+            OffsetStamp.decode(data, limit=limit)  # Refuses other kinds.
+    except (StampDecodeError, StampTooLargeError):
+        return False
+    return True
 
 
 def _is_parquet(path: Path) -> bool:

@@ -7,7 +7,9 @@ the next (rows that break it may be set aside as PASSED); a file is complete whe
 a name that begins with `.` or `_` and rename it), and stays as it is. A file that appears with a name before those
 that were read ends the query with an error, for it would never be read.
 
-A line that is no record is set aside, and so is a whole file of Parquet that cannot be read.
+A line that is no record is set aside, and so is a whole file of Parquet that cannot be read. Neither moves the time,
+and nor does an arrival beyond the wall clock plus the grace: one wrong line would else make all messages after it
+late, for good. Such an arrival counts when the clock has reached it, or with `flush` at the end.
 
 Options: `path`, `span_ns`, `grace_ns`, `flush`, `bytes_max` (per micro-batch, at least one file).
 """
@@ -26,7 +28,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxBytes, SupportsTr
 from pyspark.sql.types import StructType
 
 from beforehand.errors import InputError
-from beforehand.pipeline.merging.file_reading import last_arrival, read_file
+from beforehand.pipeline.merging.file_reading import last_arrivals, read_file
 from beforehand.pipeline.merging.schemas import ARRIVED
 from beforehand.pipeline.merging.times import TimeRules
 from beforehand.pipeline.schemas import spark_type
@@ -37,7 +39,8 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 TASKS_MAX: Final = 16
 _NAME: Final = "files"  # The one partition that times are kept for.
 
-# {"last": name of the last file read, "count": how many, "arrival": the last one, "time": of the channels}
+# {"last": name of the last file read, "count": how many, "arrival": the last one, "time": of the channels,
+#  "ahead": the last arrival beyond the wall clock, 0 if there is none}
 Offset = dict[str, Any]
 
 
@@ -62,7 +65,11 @@ class _Options:
             names = [path.name for path in self.folder.iterdir() if path.is_file()]
         except OSError as error:
             raise InputError(f"cannot read the folder {self.folder}: {error.strerror}") from error
-        return sorted(name for name in names if name[0] not in "._")
+        names = sorted(name for name in names if name[0] not in "._")
+        for name in names:
+            if not name.isascii() and any(0xD800 <= ord(sign) <= 0xDFFF for sign in name):
+                raise InputError(f"{self.folder}: the name of the file {name!r} is not UTF-8: rename the file")
+        return names
 
 
 class FilesDataSource(DataSource):
@@ -106,7 +113,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._frozen: tuple[str, int] | None = None  # The last name and the time of the wall clock.
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {"last": "", "count": 0, "arrival": 0, "time": 0}
+        return {"last": "", "count": 0, "arrival": 0, "time": 0, "ahead": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadMaxBytes(self._options.bytes_max)
@@ -134,13 +141,18 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if taken and size > room:
                 break
             taken.append(name)
-        arrivals = [last_arrival(options.folder / name) for name in taken]
-        arrival = max([start["arrival"], *arrivals])
         offset = dict(start)
         if taken:
-            offset |= {"last": taken[-1], "count": start["count"] + len(taken), "arrival": arrival}
+            offset |= {"last": taken[-1], "count": start["count"] + len(taken)}
         if options.times is not None:
             drained = len(taken) == len(new)
+            until_ns = now_ns + options.times.grace_ns
+            found = [last_arrivals(options.folder / name, until_ns=until_ns) for name in taken]
+            arrival = max([start["arrival"], *(reached for reached, _ in found)])
+            ahead = max([start["ahead"], *(beyond for _, beyond in found)])
+            if ahead <= until_ns or (drained and options.times.flush):
+                arrival, ahead = max(arrival, ahead), 0
+            offset |= {"arrival": arrival, "ahead": ahead}
             times = options.times.times({_NAME: start}, {_NAME: arrival}, {_NAME: drained}, now_ns=now_ns)
             offset["time"] = times[_NAME]
         return offset

@@ -53,9 +53,15 @@ class StreamState:
     first: int
     last: int
     bytes_mean: int
+    created: int  # When the stream was made, in microseconds since 1970.
 
-    def check_has(self, after: int) -> None:
-        """Raise if messages behind `after` are gone."""
+    def check_has(self, after: int, *, created: int) -> None:
+        """Raise if the stream is not the one that was made at `created`, or messages behind `after` are gone."""
+        if self.created != created:
+            raise InputError(
+                f"{self.shown}: the stream was made anew since: its messages have other numbers; use another "
+                "checkpoint and output"
+            )
         if self.first > after + 1 and self.last > after:
             raise removed(self.shown, f"messages {after + 1} to {self.first - 1} were")
         if self.last < after:
@@ -136,11 +142,12 @@ class Streams:
         state = info.state
         mean = max(1, state.bytes // max(1, state.messages))
         # An empty stream has the number of the next message as its first.
-        return StreamState(self.shown(name), max(state.first_seq, 1), state.last_seq, mean)
+        created = 0 if info.created is None else round(info.created.timestamp() * 1e6)
+        return StreamState(self.shown(name), max(state.first_seq, 1), state.last_seq, mean, created)
 
-    def check_whole(self, name: str, *, after: int, last: int) -> None:
+    def check_whole(self, name: str, *, after: int, last: int, created: int) -> None:
         """Raise if any message of the range is gone from the stream."""
-        self.state(name).check_has(after)
+        self.state(name).check_has(after, created=created)
         gone = [number for number in self.ask(self._deleted(name)) if after < number <= last]
         if gone:
             raise removed(self.shown(name), f"{len(gone)} messages, {gone[0]} the first, were")
@@ -165,11 +172,11 @@ class Streams:
 
 
 def read_range(
-    place: Place, stream: str, subject: str, *, after: int, last: int, arrival: int, span_ns: int
+    place: Place, stream: str, subject: str, *, after: int, last: int, arrival: int, span_ns: int, created: int
 ) -> Iterator[pa.RecordBatch]:
     """Messages of a stream with numbers above `after` up to `last`, in their order. Rows of ARRIVED."""
     with Streams(place) as streams:
-        streams.state(stream).check_has(after)
+        streams.state(stream).check_has(after, created=created)
         rows = _Rows(stream, arrival=arrival, span_ns=span_ns)
         address = StreamAddress(server=place.server, stream=stream, subject=subject or None)
         reader = StreamReader(streams.ask(streams.connection()), address, start=after + 1, batch_max=ASKED_MAX)
@@ -184,7 +191,7 @@ def read_range(
                 yield rows.batch(taken)
         streams.ask(reader.close())
         if rows.count < last - after:
-            streams.check_whole(stream, after=after, last=last)
+            streams.check_whole(stream, after=after, last=last, created=created)
 
 
 class _Rows:

@@ -10,7 +10,8 @@ Guarantees:
      give the same rows, for messages are read by their numbers. Nothing is acknowledged, and no consumer outlives a
      task: the broker keeps no state for us.
   2. Nothing is lost in silence: messages that are gone from the stream before they were read end the query with an
-     error that says which. Streams that forget what was consumed (interest, work queue) are refused.
+     error that says which, and so does a stream that was made anew since. Streams that forget what was consumed
+     (interest, work queue) are refused.
   3. With `span_ns`, each micro-batch has one row that tells the time of the channels (`merge_times`), also where
      only time has moved.
   4. Arrivals do not go back (`arrival_after`), in the order of the stream, from one micro-batch to the next.
@@ -38,18 +39,19 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from beforehand.errors import InputError
-from beforehand.pipeline.merging.nats_reading import Place, Streams, read_range
+from beforehand.pipeline.merging.nats_reading import Place, Streams, StreamState, read_range
 from beforehand.pipeline.merging.schemas import ARRIVED
 from beforehand.pipeline.merging.times import TimeRules
 from beforehand.pipeline.schemas import spark_type
 
-__all__ = ["NatsDataSource"]
+__all__ = ["NatsDataSource", "check_streams"]
 
 MESSAGES_MAX: Final = 100_000
 BYTES_MAX: Final = 256 * 1024 * 1024
 """About so many bytes of a stream in a micro-batch, by the mean size of its messages."""
 
-# {stream: {"sequence": last number read, "arrival": its arrival, "time": of the channels}}
+# {stream: {"sequence": last number read, "arrival": its arrival, "time": of the channels,
+#           "created": when the stream was made}}
 Offset = dict[str, dict[str, int]]
 
 
@@ -109,7 +111,15 @@ class _Range(InputPartition):
     """Messages of a stream that a task reads; or only a time."""
 
     def __init__(
-        self, stream: str, subject: str, *, after: int, last: int, arrival: int, time_ns: int | None = None
+        self,
+        stream: str,
+        subject: str,
+        *,
+        after: int,
+        last: int,
+        arrival: int,
+        created: int,
+        time_ns: int | None = None,
     ) -> None:
         super().__init__(None)
         self.stream = stream
@@ -117,6 +127,7 @@ class _Range(InputPartition):
         self.after = after
         self.last = last
         self.arrival = arrival  # Of the message `after`.
+        self.created = created
         self.time_ns = time_ns
 
 
@@ -130,7 +141,7 @@ class _BatchReader(DataSourceReader):
         with Streams(self._options.place) as streams:
             states = {name: streams.state(name) for name in self._options.streams}
         return [
-            _Range(name, subject, after=state.first - 1, last=state.last, arrival=0)
+            _Range(name, subject, after=state.first - 1, last=state.last, arrival=0, created=state.created)
             for name, state in states.items()
             for subject in self._options.subjects
         ]
@@ -146,10 +157,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._frozen: tuple[dict[str, int], int] | None = None  # The last numbers and the time of the wall clock.
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {name: {"sequence": self._first(name), "arrival": 0, "time": 0} for name in self._options.streams}
+        states = {name: self._streams.state(name) for name in self._options.streams}
+        return {
+            name: {"sequence": self._first(state), "arrival": 0, "time": 0, "created": state.created}
+            for name, state in states.items()
+        }
 
-    def _first(self, name: str) -> int:
-        state, start = self._streams.state(name), self._options.start
+    def _first(self, state: StreamState) -> int:
+        start = self._options.start
         if start == "first":
             return state.first - 1
         if start == "new":
@@ -178,7 +193,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         drained: dict[str, bool] = {}
         for name, before in start.items():
             state = self._streams.state(name)
-            state.check_has(before["sequence"])
+            state.check_has(before["sequence"], created=before["created"])
             last = state.last if self._frozen is None else max(self._frozen[0][name], before["sequence"])
             step = min(max(1, rows // len(start)), max(1, BYTES_MAX // state.bytes_mean))
             end = min(last, before["sequence"] + step)
@@ -186,7 +201,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if end > before["sequence"]:
                 arrival = self._streams.arrival(name, end, before=arrival, span_ns=options.span_ns)
             drained[name] = end >= last
-            offset[name] = {"sequence": end, "arrival": arrival, "time": before["time"]}
+            offset[name] = {**before, "sequence": end, "arrival": arrival}
         if options.times is not None:
             arrivals = {name: after["arrival"] for name, after in offset.items()}
             for name, time_ns in options.times.times(start, arrivals, drained, now_ns=now_ns).items():
@@ -199,7 +214,14 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             before = start[name]
             if after["sequence"] > before["sequence"]:
                 ranges += [
-                    _Range(name, subject, after=before["sequence"], last=after["sequence"], arrival=before["arrival"])
+                    _Range(
+                        name,
+                        subject,
+                        after=before["sequence"],
+                        last=after["sequence"],
+                        arrival=before["arrival"],
+                        created=before["created"],
+                    )
                     for subject in self._options.subjects
                 ]
         if self._options.times is not None:
@@ -207,7 +229,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if ranges:
                 ranges[0].time_ns = time_ns
             else:
-                ranges = [_Range("", "", after=0, last=0, arrival=0, time_ns=time_ns)]
+                ranges = [_Range("", "", after=0, last=0, arrival=0, created=0, time_ns=time_ns)]
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -234,7 +256,16 @@ def _read(options: _Options, partition: InputPartition) -> Iterator[pa.RecordBat
             last=partition.last,
             arrival=partition.arrival,
             span_ns=options.span_ns,
+            created=partition.created,
         )
+
+
+def check_streams(given: Mapping[str, str]) -> None:
+    """InputError or BrokerError if what these options name cannot be read. Needs no Spark: it can be asked first."""
+    options = _Options.read(given)
+    with Streams(options.place) as streams:
+        for name in options.streams:
+            streams.state(name)
 
 
 def _list(text: str, name: str) -> tuple[str, ...]:
