@@ -282,9 +282,10 @@ def lines(runs: list[Run]) -> Iterator[str]:
             f"| {run.events:,} | {run.explain_cold_ms:.0f} | {run.explain_ms:.0f} | {run.command_s:.2f} | {found} |"
         )
     yield ""
-    yield "The rivals' times include loading the events; ours is a query of the history directory. The first call"
-    yield "reads a block that nobody has read before, and so do most of the others in a large history; those of a"
-    yield "small one are soon all in memory. Compare first calls with each other."
+    yield "The rivals' times include loading the events; ours is a query of the history directory. The first call on"
+    yield "a history that was just opened is the cold one: it reads a block that nobody has read before. The others are"
+    yield "warm calls. At one million events all blocks are soon in memory, in a larger history most calls still read"
+    yield "one: so warm calls grow with the history."
     yield ""
 
 
