@@ -283,9 +283,9 @@ def lines(runs: list[Run]) -> Iterator[str]:
         )
     yield ""
     yield "The rivals' times include loading the events; ours is a query of the history directory. The first call on"
-    yield "a history that was just opened is the cold one: it reads a block that nobody has read before. The others are"
-    yield "warm calls. At one million events all blocks are soon in memory, in a larger history most calls still read"
-    yield "one: so warm calls grow with the history."
+    yield "a history that was just opened is the cold one: it reads a block that nobody has read before. The others"
+    yield "are warm calls. At one million events all blocks are soon in memory, in a larger history most calls still"
+    yield "read one: so warm calls grow with the history."
     yield ""
 
 
