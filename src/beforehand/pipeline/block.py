@@ -136,6 +136,13 @@ class Wiring:
 def wire(block: Block, room: Room | None = None) -> Wiring:
     """`order` is shorter than the block if there is a cycle. What grows with the block lies in `room`."""
     room = room or Room()
+    source, entering = connect(block, room)
+    return Wiring(source, entering, causes_first(block, source, room))
+
+
+def connect(block: Block, room: Room | None = None) -> tuple[Integers, Entering]:
+    """`source` and `entering` of the wiring."""
+    room = room or Room()
     entering = _entering(block, room)
     start = block.start
     source = room.empty(block.sender.size, np.int64)
@@ -147,12 +154,19 @@ def wire(block: Block, room: Room | None = None) -> Wiring:
         locate(start, block.index, np.where(before, np.int32(UNSENT), sender), send, rows)
         locate(entering.start, entering.send, np.where(before, sender, np.int32(UNSENT)), send, numbers)
         source[part] = np.where(before, -2 - numbers, rows)
+    return source, entering
+
+
+def causes_first(block: Block, source: Integers, room: Room | None = None) -> Integers:
+    """`order` of the wiring."""
+    room = room or Room()
+    start = block.start
     order = room.empty(block.rows, np.int64)
     state = order_state(start, block.receive_start)
     placed = 0
     for part in room.slices(block.rows):
         placed += place_rows(start, block.receive_start, source, state, order[part])
-    return Wiring(source, entering, order[:placed])
+    return order[:placed]
 
 
 def _is_before(block: Block, sender: Numbers, send: Integers) -> Flags:

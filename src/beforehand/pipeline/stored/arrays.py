@@ -41,7 +41,8 @@ def open_parquet(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     """The file, which has at least the columns of the schema. Lamport times it need not have: nothing here asks."""
     with reading(path):
         file = pq.ParquetFile(path)
-    missing = [name for name in schema.names if name not in file.schema_arrow.names and name != LAMPORT_TIME]
+        held = {*file.schema_arrow.names, LAMPORT_TIME}
+    missing = [name for name in schema.names if name not in held]
     if missing:
         raise InputError(f"{shown_path(path)} has no column {missing[0]!r}: analyze again")
     return file

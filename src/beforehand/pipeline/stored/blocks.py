@@ -1,8 +1,8 @@
 """The blocks of one execution that was cut, read as little as a question needs and kept for the next one.
 
 A block is read in up to four parts: `keys` (what sorts its events), `structure` (who received from whom), `front`
-(the true stamps where it begins) and rows of whole events. A vector stamp is one replay of its block away; one entry
-of the stamps of all its events, or whether they lie inside a cut, is a pass without vectors.
+(the true stamps where it begins) and rows of whole events. A vector stamp is one walk back through its past inside
+the block; one entry of the stamps of all its events, or whether they lie inside a cut, is a pass without vectors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beforehand.errors import InputError
 from beforehand.events import Event, EventId
 from beforehand.formats.opening import shown_path
 from beforehand.history.kernels import NO_TIME, replay, share_slots
-from beforehand.pipeline.block import Block, Wiring, wire
+from beforehand.pipeline.block import Block, causes_first, connect
 from beforehand.pipeline.directory import Directory
 from beforehand.pipeline.schemas import (
     CAUSAL_TIME,
@@ -36,7 +36,7 @@ from beforehand.pipeline.schemas import (
 )
 from beforehand.pipeline.stored.arrays import list_starts, numbers, open_parquet, read_table, reading, selection
 from beforehand.pipeline.stored.cache import Cache
-from beforehand.pipeline.stored.kernels import inside_of, knowledge_of
+from beforehand.pipeline.stored.kernels import inside_of, knowledge_of, stamp_of
 from beforehand.pipeline.stored.records import EVENT_COLUMNS, events_of
 
 __all__ = ["CutExecution", "Keys", "Place", "Structure"]
@@ -64,10 +64,11 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Structure:
-    """The events of a block without their texts, and the way through them."""
+    """The events of a block without their texts, and where each receive's message comes from."""
 
     block: Block
-    wiring: Wiring
+    source: Integers  # Per receive: a row, -2 - e for entering message e, or -1.
+    entering: int  # How many messages enter.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,12 +203,22 @@ class CutExecution:
                 real=np.zeros(receives, np.bool_),
                 small=self.small,
             )
-            wiring = wire(found)
-            if wiring.order.size != found.rows:
-                raise self.broken(block, "has a cycle")
-            return Structure(found, wiring), 32 * found.rows + 32 * receives
+            source, entering = connect(found)
+            return Structure(found, source, entering.size), 24 * found.rows + 32 * receives
 
         return self.cache.get(("structure", self.number, block), make)
+
+    def order(self, block: int) -> Integers:
+        """The rows of a block, causes before effects."""
+
+        def make() -> tuple[Integers, int]:
+            structure = self.structure(block)
+            order = causes_first(structure.block, structure.source)
+            if order.size != structure.block.rows:
+                raise self.broken(block, "has a cycle")
+            return order, order.nbytes
+
+        return self.cache.get(("order", self.number, block), make)
 
     def front(self, block: int) -> Front:
         """The block has events."""
@@ -235,20 +246,20 @@ class CutExecution:
     def stamps(self, block: int, rows: Sequence[int]) -> Stamps:
         """The vector stamps of some rows of a block: one replay."""
         structure, entry = self._ready(block)
-        found, wiring = structure.block, structure.wiring
+        found, order = structure.block, self.order(block)
         chosen = np.array(rows, np.int64)
         kept = np.zeros(found.rows, np.bool_)
         kept[chosen] = True
         slot = np.empty(found.rows, np.int64)
-        slots = share_slots(wiring.order, found.receive_start, wiring.source, kept, slot)
+        slots = share_slots(order, found.receive_start, structure.source, kept, slot)
         stamps = found.stamps(slots)
         replay(
-            wiring.order,
+            order,
             found.process,
             found.index,
             found.time,
             found.receive_start,
-            wiring.source,
+            structure.source,
             entry.front.copy(),
             np.zeros(self.width, np.int64),
             entry.entering,
@@ -262,10 +273,24 @@ class CutExecution:
         return result
 
     def stamp(self, place: Place) -> Integers:
-        """The vector stamp of one event."""
+        """The vector stamp of one event: a walk back through its past inside the block."""
 
         def make() -> tuple[Integers, int]:
-            return self.stamps(place.block, [place.row])[0].astype(np.int64), 8 * self.width
+            structure, entry = self._ready(place.block)
+            found = structure.block
+            stamp = np.zeros(self.width, np.int64)
+            stamp_of(
+                place.row,
+                self.start(place.block),
+                found.process,
+                found.index,
+                found.receive_start,
+                structure.source,
+                entry.front,
+                entry.entering,
+                stamp,
+            )
+            return stamp, stamp.nbytes
 
         return self.cache.get(("stamp", self.number, *place), make)
 
@@ -274,15 +299,15 @@ class CutExecution:
 
         def make() -> tuple[tuple[Integers, Integers], int]:
             structure, entry = self._ready(block)
-            found, wiring = structure.block, structure.wiring
+            found = structure.block
             known = np.empty(found.rows, np.int64)
             entering = entry.entering[:, wanted].astype(np.int64)
             knowledge_of(
-                wiring.order,
+                self.order(block),
                 found.process,
                 found.index,
                 found.receive_start,
-                wiring.source,
+                structure.source,
                 wanted,
                 entry.front[:, wanted].astype(np.int64),
                 entering,
@@ -295,14 +320,14 @@ class CutExecution:
     def inside(self, block: int, cut: Integers) -> Flags:
         """Which events of the block lie inside a cut together with their whole past."""
         structure, entry = self._ready(block)
-        found, wiring = structure.block, structure.wiring
+        found = structure.block
         inside = np.empty(found.rows, np.bool_)
         inside_of(
-            wiring.order,
+            self.order(block),
             found.process,
             found.index,
             found.receive_start,
-            wiring.source,
+            structure.source,
             cut,
             np.all(entry.front <= cut, axis=1),
             np.all(entry.entering <= cut, axis=1),
@@ -337,7 +362,7 @@ class CutExecution:
 
     def _ready(self, block: int) -> tuple[Structure, Front]:
         structure, entry = self.structure(block), self.front(block)
-        if structure.wiring.entering.size != entry.entering.shape[0]:
+        if structure.entering != entry.entering.shape[0]:
             raise self.broken(block, "does not fit its cut")
         return structure, entry
 

@@ -52,7 +52,7 @@ def chain_between(execution: CutExecution, first: Point, second: Point) -> list[
         structure = execution.structure(block)
         receives = range(*structure.block.receive_start[row : row + 2].tolist())
         for r in receives:
-            source = int(structure.wiring.source[r])
+            source = int(structure.source[r])
             told = -1 if source == -1 else int(known[source]) if source >= 0 else int(entering[-2 - source])
             if told >= index:
                 break

@@ -63,7 +63,7 @@ def _overtaking(of: CutExecution, kind: str, member: int, late: Place, sent: Poi
             after = own & (found.send[begin:end] > send)
         else:
             known, entering = of.knowledge(block, sender)
-            source = of.structure(block).wiring.source[begin:end]
+            source = of.structure(block).source[begin:end]
             at_send = np.full(source.size, -1, np.int64)
             at_send[source >= 0] = known[source[source >= 0]]
             at_send[source < -1] = entering[-2 - source[source < -1]]
