@@ -35,3 +35,8 @@ class Cache:
             _, (_, gone) = self._held.popitem(last=False)
             self._bytes -= gone
         return value
+
+    def clear(self) -> None:
+        """Forget what was read."""
+        self._held.clear()
+        self._bytes = 0
