@@ -304,7 +304,8 @@ def lines(runs: list[Run]) -> Iterator[str]:
         yield f"At {many.events:,} events over one million, the aim being 1.5 for a warm call:"
         yield (
             f"{many.unread_ms / one.unread_ms:.2f} for a block nobody read, "
-            f"{many.in_memory_ms / one.in_memory_ms:.2f} for one in memory, {many.in_a_row_ms / one.in_a_row_ms:.2f} in a row, "
+            f"{many.in_memory_ms / one.in_memory_ms:.2f} for one in memory, "
+            f"{many.in_a_row_ms / one.in_a_row_ms:.2f} in a row, "
             f"{many.command_s / one.command_s:.2f} for the command."
         )
         yield ""
