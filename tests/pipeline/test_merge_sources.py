@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,16 @@ def test_what_cannot_start_is_refused_before_spark_is_started(broker: EmbeddedBr
         check_before(options("NONE"))
     with pytest.raises(InputError, match="overlap"):
         check_before(options("FIRST", subjects=("FIRST.>", "FIRST.1")))
+    with pytest.raises(InputError, match="the stream FIRST is named twice"):
+        check_before(options("FIRST", also=("SECOND", "FIRST")))
+    with pytest.raises(InputError, match="leave the filters out"):
+        check_before(options("FIRST", "FIRST.1", also=("SECOND",)))
+    with pytest.raises(InputError, match="OTHER: there is no such stream"):
+        check_before(options("FIRST", also=("OTHER",)))
+    (tmp_path / "in").mkdir()
+    with pytest.raises(InputError, match="not with a folder"):
+        check_before(replace(options("FIRST"), source=tmp_path / "in", also=("SECOND",)))
+    (tmp_path / "in").rmdir()
     assert list(tmp_path.iterdir()) == []
     places = {"source": f"{broker.url}/FIRST", "sink": str(tmp_path / "out"), "subjects": ("FIRST.1",)}
     with held(tmp_path / "c", settings=SETTINGS, lanes=None, lanes_default=2, **places):

@@ -180,6 +180,26 @@ def test_two_mergers_with_other_batches_and_start_times_write_the_same(
         run(spark, **where, **{**late, "subjects": ("TWO.>",)})
 
 
+def test_several_streams_are_merged_as_one_input(spark: SparkSession, tmp_path: Path, broker: EmbeddedBroker) -> None:
+    for seed, name in enumerate(("EAST", "WEST")):
+        publish(broker.url, name, seed=seed, count=60)
+    where = {
+        "source": StreamAddress(server=broker.url, stream="EAST"),
+        "settings": LIVE,
+        "also": ("WEST",),
+        "flush": True,
+    }
+
+    for at, most in enumerate((25, 1_000)):
+        run(spark, **where, sink=tmp_path / f"{at}", checkpoint=tmp_path / f"c{at}", messages_max=most)
+
+    alone = [oracle(stored(broker.url, name), LIVE)[0] for name in ("EAST", "WEST")]
+    assert written(tmp_path / "0") == written(tmp_path / "1")
+    assert sorted(written(tmp_path / "0")) == sorted([*alone[0], *alone[1]])  # Each has channels of its own.
+    with pytest.raises(InputError, match="EAST and WEST, not"):
+        run(spark, **{**where, "also": ()}, sink=tmp_path / "0", checkpoint=tmp_path / "c0")
+
+
 def test_a_merge_back_to_nats_has_every_position_once(
     spark: SparkSession, tmp_path: Path, broker: EmbeddedBroker
 ) -> None:

@@ -21,6 +21,7 @@ __all__ = ["merge"]
 _LIVE_ONLY = ("embedded_broker", "broker_data", "create", "set_aside", "replace")
 _SPARK_ONLY = (
     "checkpoint",
+    "also",
     "subjects",
     "form",
     "flush",
@@ -74,6 +75,12 @@ _SPARK_ONLY = (
 @click.option("--replace", is_flag=True, help="Live, to a file: replace it if it is there.")
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path), metavar="DIR", help="Spark: where the query keeps how far it is."
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="STREAM",
+    help="Spark: another stream of the same server, merged with it; may be repeated.",
 )
 @click.option(
     "--subject",
@@ -182,6 +189,7 @@ def _on_spark(context: click.Context, source: str, sink: str, settings: MergeSet
             sink=stream_address(sink, "--to") if is_stream(sink) else Path(sink),
             settings=settings,
             checkpoint=params["checkpoint"],
+            also=params["also"],
             subjects=params["subjects"],
             grace_ns=_ns(params["grace"]),
             once=params["once"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,7 +57,7 @@ def run_merge(
         settings=options.settings,
         lanes=options.lanes,
         lanes_default=2 * cores,
-        source=_shown(options.source),
+        source=_sources(options),
         sink=_shown(options.sink),
         subjects=_subjects(options),
     ) as checkpoint:
@@ -73,11 +74,12 @@ def check_before(options: SparkMergeOptions) -> None:
     """What can be refused before Spark is started."""
     if isinstance(options.source, Path) and not options.source.is_dir():
         raise InputError(f"there is no folder {options.source}: name one with files of messages, or a stream")
+    _check_streams(options)
     check_settings(
         options.checkpoint,
         settings=options.settings,
         lanes=options.lanes,
-        source=_shown(options.source),
+        source=_sources(options),
         sink=_shown(options.sink),
         subjects=_subjects(options),
     )
@@ -109,7 +111,7 @@ def source_options(options: SparkMergeOptions) -> tuple[str, dict[str, str]]:
             "path": str(options.source.resolve()),
             "bytes_max": str(options.bytes_max),
         }
-    given |= {"stream": options.source.stream, "messages_max": str(options.messages_max)}
+    given |= {"stream": json.dumps(_streams(options.source, options)), "messages_max": str(options.messages_max)}
     return "nats", given | broker_options(options.source, options) | {
         "subjects": json.dumps(list(_subjects(options)))
     }
@@ -128,10 +130,30 @@ def _grace(asked: int | None, settings: MergeSettings) -> int:
     return max(settings.epsilon_ns, GRACE_NS_MIN) if asked is None else asked
 
 
+def _streams(source: StreamAddress, options: SparkMergeOptions) -> list[str]:
+    return [source.stream, *options.also]
+
+
+def _check_streams(options: SparkMergeOptions) -> None:
+    if not options.also:
+        return
+    if isinstance(options.source, Path):
+        raise InputError("another stream can be merged with a stream only, not with a folder")
+    if _subjects(options):
+        raise InputError("several streams are merged with all their subjects: leave the filters out")
+    twice = [name for name, count in Counter(_streams(options.source, options)).items() if count > 1]
+    if twice:
+        raise InputError(f"the stream {twice[0]} is named twice")
+
+
 def _subjects(options: SparkMergeOptions) -> tuple[str, ...]:
     if isinstance(options.source, Path):
         return ()
     return options.subjects or ((options.source.subject,) if options.source.subject else ())
+
+
+def _sources(options: SparkMergeOptions) -> str:
+    return " and ".join((_shown(options.source), *sorted(options.also)))
 
 
 def _shown(place: Path | StreamAddress) -> str:

@@ -22,6 +22,7 @@ class SparkMergeOptions:
     sink: Path | StreamAddress
     settings: MergeSettings
     checkpoint: Path
+    also: tuple[str, ...] = ()  # Other streams of the same server, merged with it.
     subjects: tuple[str, ...] = ()  # Filters of a stream, each read by a task of its own; instead of its `subject`.
     form: str = "parquet"  # Of files that are written: "parquet" or "jsonl".
     grace_ns: int | None = None  # What is drained has the time of the wall clock less this. None: ε, at least 100 ms.
