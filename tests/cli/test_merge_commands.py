@@ -106,6 +106,27 @@ def test_lines_go_to_a_file_and_what_is_set_aside_beside_it(url: str, tmp_path: 
     assert again.stdout == target.read_text()
 
 
+def test_a_publisher_that_is_stopped_says_what_is_stored(url: str) -> None:
+    command("merge", "--live", "--once", "--create", "--from", f"{url}/STOP", "--to", "-", *SETTINGS)
+    words = ("publish", "--to", f"{url}/STOP", "--channel", "STOP.a", "--publisher", "p", *SETTINGS)
+    publisher = subprocess.Popen(
+        [sys.executable, "-m", "beforehand", *words], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert publisher.stdin is not None
+    publisher.stdin.write("one\ntwo\n")
+    publisher.stdin.flush()
+    deadline = time.monotonic() + 30
+    while "two" not in command("merge", "--live", "--once", "--from", f"{url}/STOP", "--to", "-", *SETTINGS).stdout:
+        assert time.monotonic() < deadline
+    publisher.send_signal(signal.SIGINT)
+
+    _, said = publisher.communicate(timeout=30)
+
+    assert publisher.returncode == 130
+    assert said.startswith("published 2 message(s): numbers 1 to 2 are stored\n")
+    assert "Traceback" not in said
+
+
 def test_a_subscriber_may_begin_at_a_position_and_have_lines_of_json(url: str) -> None:
     merging = ("merge", "--live", "--once", "--create", "--from", f"{url}/SUB", "--to", f"{url}/SUBBED", *SETTINGS)
     command(*merging)

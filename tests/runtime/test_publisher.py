@@ -156,7 +156,9 @@ def test_flush_waits_for_answers_and_few_are_in_flight(broker: EmbeddedBroker) -
             await publisher.publish("FLIGHT.a", b"")
             state = (await connection.jetstream().stream_info("FLIGHT")).state
             assert state.last_seq >= number + 1 - 3
+            assert publisher.stored >= number + 1 - 3
         await publisher.flush()
+        assert publisher.stored == publisher.sequence == 50
         assert (await connection.jetstream().stream_info("FLIGHT")).state.last_seq == 50
         await connection.close()
 
@@ -203,6 +205,7 @@ def test_a_message_that_was_not_taken_ends_the_publisher(broker: EmbeddedBroker)
         await publisher.publish("GONE.a", b"")
         with pytest.raises(BrokerError, match="not taken"):
             await publisher.flush()
+        assert (publisher.stored, publisher.sequence) == (0, 1)
         with pytest.raises(BrokerError, match="not taken"):
             await publisher.publish("GONE.a", b"")
         await connection.close()

@@ -23,6 +23,7 @@ __all__ = ["publish"]
 
 _CHUNK = 65_536
 _LINE_MAX = 960 * 1024
+_WAIT_TOLD_NS = 2_000_000_000
 
 
 @click.command()
@@ -97,14 +98,30 @@ async def _publish(
 
     connection = await connect(address.server, credentials=credentials, tls_ca=tls_ca)
     try:
+        if settings.epsilon_ns >= _WAIT_TOLD_NS:
+            click.echo(f"waiting epsilon ({settings.epsilon_ns / 1e9:g} s) before the first message", err=True)
         publisher = await Publisher.open(connection, address, name, settings, first_sequence=first_sequence)
         first = publisher.sequence + 1
-        async for line in _lines(source):
-            await publisher.publish(channel, line)
-        await publisher.close()
+        try:
+            async for line in _lines(source):
+                await publisher.publish(channel, line)
+            await publisher.close()
+        except BaseException:
+            _tell_how_far(first, publisher.stored, publisher.sequence)
+            raise
         return first, publisher.sequence
     finally:
         await connection.close()
+
+
+def _tell_how_far(first: int, stored: int, last: int) -> None:
+    """What whoever sends the rest must know, when publishing ends before its end."""
+    if last < first:
+        click.echo("nothing was published", err=True)
+        return
+    surely = f"numbers {first} to {stored} are stored" if stored >= first else "none is stored for sure"
+    open_ends = f"; {stored + 1} to {last} may be stored or not" if last > stored else ""
+    click.echo(f"published {last - first + 1:,} message(s): {surely}{open_ends}", err=True)
 
 
 async def _lines(source: IO[bytes]) -> AsyncIterator[bytes]:

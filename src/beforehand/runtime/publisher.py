@@ -118,6 +118,12 @@ class Publisher:
         """The number of the last message; one less than the first, before it."""
         return self._sequence
 
+    @property
+    def stored(self) -> int:
+        """The broker has taken all messages up to this number, for sure."""
+        first = next(iter(self._in_flight), None)  # They are sent, and so stand here, in the order of their numbers.
+        return self._sequence if first is None else int(first) - 1
+
     async def publish(self, channel: str, payload: bytes) -> Published:
         """Stamp and send a message. It is stored for sure when `flush` has returned."""
         self._check(channel, payload)
@@ -226,7 +232,8 @@ class Publisher:
         if answer.error is not None:
             said = " ".join(str(answer.error.get("description", "")).split())
             self._failed(BrokerError(f"{self._address.shown}: message {token} was not taken: {said}"))
-        self._in_flight.pop(token, None)
+        else:
+            self._in_flight.pop(token, None)
         self._room.set()
 
     def _failed(self, error: BrokerError) -> BrokerError:
