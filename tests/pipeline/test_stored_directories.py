@@ -117,6 +117,12 @@ def test_a_damaged_directory_is_an_input_error_that_says_what_to_do(
     assert "\n" not in str(refused.value)
 
 
+def test_a_file_is_no_history_directory(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"is a file, not a history directory: make one with beforehand analyze"):
+        StoredHistory.open(tmp_path / "events.jsonl")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("damage", [no_manifest, no_block, broken_block], ids=lambda damage: damage.__name__)
 def test_every_command_refuses_a_damaged_directory_in_one_line(

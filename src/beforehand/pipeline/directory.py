@@ -130,8 +130,13 @@ def open_directory(path: str | os.PathLike[str]) -> tuple[Directory, Manifest]:
             f"{shown} is no history directory, or its analysis did not finish ({MANIFEST} is missing): "
             f"make it with beforehand analyze INPUT --to {shown}"
         ) from None
+    except NotADirectoryError:
+        raise InputError(
+            f"{shown} is a file, not a history directory: make one with beforehand analyze {shown} --to DIR"
+        ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{shown}/{MANIFEST} cannot be read ({error}): analyze again") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{shown}/{MANIFEST} cannot be read ({why}): analyze again") from error
     return directory, _manifest(document, shown)
 
 
