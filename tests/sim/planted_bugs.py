@@ -24,7 +24,7 @@ from planted_in_layers import GROUPS, LAYERS
 from planted_in_times import TIMES
 from planted_in_total import TOTAL
 
-SEEDS = 500
+SEEDS = 800
 """A bug must show in the first so many seeds of one of the protocols that it is looked for in."""
 
 KNOWN_PATH = Path(__file__).with_name("planted_seeds.json")
@@ -91,7 +91,8 @@ EQUIVALENT = (
         "if sender in self.wanted and self.may_go_on_without(self.wanted):",
         "if sender not in self._view.processes:",
         GROUPS,
-        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer.",
+        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer. Not "
+        "caught in 1,500 seeds of each protocol.",
     ),
     Bug(
         "view change: restore forgets the flush that it leads",
@@ -99,15 +100,8 @@ EQUIVALENT = (
         "= snapshot.promised, snapshot.prepare",
         "= snapshot.promised, None",
         GROUPS,
-        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer.",
-    ),
-    Bug(
-        "view change: whom others evict is waited for",
-        "ordering.view_change",
-        "if stopped != self.wanted and self.may_go_on_without(stopped):",
-        "if stopped < self.wanted and self.may_go_on_without(stopped):",
-        GROUPS,
-        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer.",
+        "Those who wait in vain ask, and after asking twice one of them leads a flush itself: it takes longer. Not "
+        "caught in 1,500 seeds of each protocol.",
     ),
 )
 """Changes that break no promise; what is in `breaks` is why. The test sees that they are not caught."""

@@ -238,6 +238,14 @@ LAYERS = (
         "P1: what the last one holds is left out",
     ),
     Bug(
+        "view change: whom others evict is waited for",
+        "ordering.view_change",
+        "if stopped != self.wanted and self.may_go_on_without(stopped):",
+        "if stopped < self.wanted and self.may_go_on_without(stopped):",
+        GROUPS,
+        "P4: a flush that waits for one whom others know to be gone; mostly another member's flush heals it",
+    ),
+    Bug(
         "view change: nobody helps one that missed a view",
         "ordering.view_change",
         "        call.transmit((sender,), self._last)\n",
