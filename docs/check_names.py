@@ -39,7 +39,7 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.pipeline": ("docs/reference/pipeline.md", "docs/reference/merge-on-spark.md"),
     "beforehand.predicate": ("docs/reference/predicate.md",),
     "beforehand.reporting": ("docs/reference/reporting.md",),
-    "beforehand.runtime": ("docs/reference/runtime.md",),
+    "beforehand.runtime": ("docs/reference/runtime.md", "docs/reference/groups.md"),
     "beforehand.service": ("docs/reference/service.md",),
     "beforehand.sim": ("docs/reference/sim.md",),
 }
@@ -49,6 +49,7 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.formats.mapped": ("docs/reference/mapped.md",),
     "beforehand.formats.spans": ("docs/reference/spans.md",),
     "beforehand.formats.vector_logs": ("docs/reference/vector-logs.md",),
+    "beforehand.service.subscriptions": ("docs/reference/subscriptions.md",),
 }
 """The same for packages inside a room that have public names of their own."""
 

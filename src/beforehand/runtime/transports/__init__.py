@@ -1,0 +1,3 @@
+"""How packets get from member to member."""
+
+__all__ = ()

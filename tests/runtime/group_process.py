@@ -1,0 +1,43 @@
+"""One member of a group as a process of its own: sends so many messages in all, across restarts, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+from beforehand.runtime.group import Group
+from beforehand.runtime.group_store import SEND, read_journal
+from beforehand.runtime.transports.nats import NatsTransport
+from beforehand.runtime.transports.tcp import TcpTransport
+
+
+async def main(given: dict[str, object]) -> None:
+    me, state = str(given["me"]), Path(str(given["state"]))
+    before = sum(event.name.startswith(SEND) for event in read_journal(state)) if state.exists() else 0
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    key = str(given["key"]).encode() if given.get("key") else None
+    stream = given.get("stream")
+    transport = TcpTransport(key=key) if stream is None else NatsTransport(str(stream), key=key)
+
+    async def handle(_: object) -> None:
+        return None
+
+    peers, order = given["peers"], str(given["order"])
+    assert isinstance(peers, dict)
+    async with Group(me, peers, order=order, transport=transport, handler=handle, state=state, journal=True) as group:
+        for number in range(before, int(str(given["count"]))):
+            if stop.is_set():
+                return
+            await group.send(f"{me} {number}".encode())
+            await asyncio.sleep(float(str(given.get("pause", 0))))
+        for gone in given.get("evict", []):  # type: ignore[attr-defined]
+            await group.evict(str(gone))
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1])))

@@ -1,0 +1,136 @@
+"""Five members as five processes, over TCP and NATS, killed and restarted: one order, nothing lost or repeated."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beforehand.events import Event
+from beforehand.history import History
+from beforehand.ordering import PROTOCOLS
+from beforehand.runtime import EmbeddedBroker
+from beforehand.runtime.group_store import read_journal
+
+NAMES = ("ada", "bob", "cy", "dee", "eve")
+TOTAL = [
+    name for name, protocol in PROTOCOLS.items() if protocol.traits.total and protocol.traits.destinations != "one"
+]
+TIMED = {"timed-delivery", "causal-merge"}  # They promise nothing about what is late: see below.
+
+
+class Members:
+    """The processes of one group."""
+
+    def __init__(self, folder: Path, order: str, count: int, **given: Any) -> None:
+        self.folder, self.order, self.count = folder, order, count
+        self.given = {"peers": free_addresses(), "order": order, "count": count, **given}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def state(self, name: str) -> Path:
+        return self.folder / f"{name}.db"
+
+    def start(self, name: str, **more: Any) -> None:
+        given = {**self.given, "me": name, "state": str(self.state(name)), **more}
+        script = Path(__file__).with_name("group_process.py")
+        log = (self.folder / f"{name}.log").open("ab")
+        self.running[name] = subprocess.Popen(
+            [sys.executable, str(script), json.dumps(given)], stdout=log, stderr=log
+        )
+        log.close()
+
+    def kill(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self.running.values():
+            process.wait(timeout=60)
+
+    def delivered(self, name: str) -> list[str]:
+        return [event.receives[0] for event in self.events(name) if event.receives]
+
+    def events(self, name: str) -> list[Event]:
+        return read_journal(self.state(name)) if self.state(name).exists() else []
+
+    def until(self, names: tuple[str, ...], deliveries: int) -> None:
+        deadline = time.monotonic() + 120
+        while any(len(self.delivered(name)) < deliveries for name in names):
+            for name in names:
+                assert self.running[name].poll() is None, (self.folder / f"{name}.log").read_text()[-2000:]
+            assert time.monotonic() < deadline, {name: len(self.delivered(name)) for name in names}
+            time.sleep(0.1)
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+
+def free_addresses() -> dict[str, str]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in NAMES]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(NAMES, sockets, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as one:
+        yield one
+
+
+def judge(members: Members, names: tuple[str, ...]) -> None:
+    """The oracle of simulated runs: the history's own checks, on what really happened."""
+    events = [event for name in names for event in members.events(name)]
+    for name in names:
+        assert max(Counter(members.delivered(name)).values()) == 1, f"{name} delivered a message twice"
+    found = History(events).check()
+    kinds = {violation.kind for violation in found.violations}
+    traits = PROTOCOLS[members.order].traits
+    promised = {kind for kind in ("fifo", "causal", "total") if getattr(traits, kind)}
+    assert not kinds & promised, [violation for violation in found.violations if violation.kind in promised][:3]
+
+
+@pytest.mark.parametrize("order", [name for name in TOTAL if name not in TIMED])
+@pytest.mark.parametrize("way", ["tcp", "nats"])
+def test_members_that_are_killed_and_restarted_deliver_one_order(
+    way: str, order: str, tmp_path: Path, broker: EmbeddedBroker
+) -> None:
+    count, choose = 25, random.Random(order)
+    stream = {} if way == "tcp" else {"stream": f"{broker.url}/{order.upper()}"}
+    with Members(tmp_path, order, count, pause=0.01, key="k" * 32, **stream) as members:
+        for name in NAMES:
+            members.start(name)
+        for _ in range(2):
+            time.sleep(choose.uniform(0.3, 1.0))
+            name = choose.choice(NAMES)
+            members.kill(name)
+            members.start(name)
+        members.until(NAMES, count * len(NAMES))
+        members.stop()
+
+        orders = {name: members.delivered(name) for name in NAMES}
+        assert len(set(map(tuple, orders.values()))) == 1
+        sent = {event.sends[0] for name in NAMES for event in members.events(name) if event.sends}
+        assert set(orders["ada"]) == sent
+        assert len(sent) == count * len(NAMES)
+        judge(members, NAMES)
