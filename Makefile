@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge campaign campaign-merge explore matrix merge-kill docs pins clean
+.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge bench-service campaign campaign-merge explore matrix merge-kill service-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,11 @@ bench-pipeline-100: $(VENV)/ready-bench ## The same with 100 million events afte
 bench-merge: $(VENV)/ready-bench ## Measure the mergers, live and on Spark, beside pass-through and a baseline.
 	$(BIN)/python -m benchmarks.merge
 
+bench-service: $(VENV)/ready-bench ## Measure the event service: reports, the past of a failure, memory, views and the page (ten minutes).
+	$(BIN)/python -m benchmarks.service
+	$(BIN)/python -m benchmarks.service_views
+	$(BIN)/python -m benchmarks.page
+
 SEEDS ?= 100000
 campaign: $(VENV)/ready ## Simulate SEEDS seeds over all protocols, going on where the last campaign stopped.
 	$(BIN)/python -m beforehand.sim.campaign --seeds $(SEEDS) --to campaign
@@ -79,6 +84,10 @@ matrix: $(VENV)/ready ## Write the table of which protocol keeps which order, wi
 
 merge-kill: $(VENV)/ready ## Kill mergers on Spark ten times inside micro-batches: nothing is lost, repeated or reordered.
 	MERGE_KILLS=10 $(BIN)/pytest tests/pipeline/test_merge_killed.py
+
+service-kill: $(VENV)/ready ## Kill the event service fifty times while events are reported: nothing acknowledged is lost or there twice.
+	BEFOREHAND_KILLS=50 $(BIN)/pytest tests/service/test_http_killed.py tests/service/test_service_killed.py \
+	  tests/service/test_subscriptions_http.py
 
 docs: $(VENV)/ready ## Draw the diagrams of docs/ again and check every link and example.
 	$(BIN)/python docs/build.py

@@ -75,7 +75,10 @@ def check_commands(pages: Sequence[Page], group: click.Group = beforehand) -> li
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        wanted = [option for one in command.get_params(context) for option in one.opts if option.startswith("--")]
+        params = list(command.get_params(context))
+        if isinstance(command, click.Group):
+            params += [one for inner in command.commands.values() for one in inner.get_params(context)]
+        wanted = [option for one in params for option in one.opts if option.startswith("--")]
         every.update(wanted)
         problems += _check_command(page, name, [option for option in wanted if option not in told])
     return problems + [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from beforehand.cli.printing import directory_argument, echo_json, execution_option, json_option, opened, writing
+from beforehand.cli.printing import echo_json, execution_option, json_option, opened, writing
 from beforehand.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EXECUTIONS_MAX: Final = 1_000
 
 
 @click.command()
-@directory_argument
+@click.argument("directory", metavar="DIR|STORE", type=click.Path(path_type=Path))
 @click.option(
     "--as",
     "form",
@@ -40,22 +40,29 @@ EXECUTIONS_MAX: Final = 1_000
 def export(
     directory: Path, form: str, around: str | None, count: int, target: Path, execution: str | None, as_json: bool
 ) -> None:
-    """Write events for other programs, in causal order.
+    """Write events for other programs, in causal order: of a history directory, or of the store of a service.
+
+    A store can be read while a service writes to it; it is exported as it is at the beginning.
 
     \b
     Examples:
       beforehand export shop --as perfetto --to shop.json
       beforehand export shop --as shiviz --around orders:17 --to failure.log
+      beforehand export beforehand.db --as native --to events.jsonl
     """
     if around is not None and execution is not None:
         raise click.UsageError("--execution goes without --around: an event's id says where it belongs")
     from beforehand.formats import replacing
 
+    counted = _Counted()
+    if directory.is_file():
+        _export_store(directory, form, around, target, execution, counted)
+        _say(form, counted.count, target, as_json)
+        return
     history = opened(directory)
     if execution is not None:
         history.one_execution(execution)
     chosen = None if around is None else history.around(around, count).events
-    counted = _Counted()
     if form == "shiviz":
         pieces = _shiviz(history, chosen, execution, counted)
     else:
@@ -64,10 +71,32 @@ def export(
     with replacing(target) as stream:
         for piece in pieces:
             stream.write(piece)
+    _say(form, counted.count, target, as_json)
+
+
+def _say(form: str, count: int, target: Path, as_json: bool) -> None:
     if as_json:
-        echo_json({"as": form, "events": counted.count, "to": str(target)})
+        echo_json({"as": form, "events": count, "to": str(target)})
     else:
         writing(target)
+
+
+def _export_store(
+    store: Path, form: str, around: str | None, target: Path, execution: str | None, counted: _Counted
+) -> None:
+    if form == "shiviz" or around is not None:
+        raise click.UsageError(
+            "--as shiviz and --around need a history directory: export the store as native, analyze that, and export "
+            "from there"
+        )
+    from beforehand.formats import replacing
+    from beforehand.service.export import exported, opened_to_read
+
+    with opened_to_read(store) as db:
+        pieces = _pieces(form, counted.of(exported(db, execution)))
+        with replacing(target) as stream:
+            for piece in pieces:
+                stream.write(piece)
 
 
 def _pieces(form: str, events: Iterator[Event]) -> Iterator[bytes]:

@@ -65,6 +65,7 @@ _KEYS: Final = (
 )
 NATIVE_KEYS: Final = frozenset(_KEYS)
 _BOM: Final = b"\xef\xbb\xbf"
+_set: Final = object.__setattr__  # Past the constructor of what is frozen.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +83,26 @@ class Unnumbered:
     clock: Mapping[str, int] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        self.numbered(1 if self.index is None else self.index)
+        self._checked(1 if self.index is None else self.index)
 
     def numbered(self, index: int) -> Event:
         """The same with this index, whatever its own was. `ValueError` if the index is out of range."""
+        if index != self.index or type(index) is not int:
+            return self._checked(index)
+        # It was checked when this was made. Checking it again would take as long as reading it.
+        event = object.__new__(Event)
+        _set(event, "process", self.process)
+        _set(event, "index", index)
+        _set(event, "execution", self.execution)
+        _set(event, "sends", self.sends)
+        _set(event, "receives", self.receives)
+        _set(event, "time", self.time)
+        _set(event, "name", self.name)
+        _set(event, "attributes", self.attributes)
+        _set(event, "clock", self.clock)
+        return event
+
+    def _checked(self, index: int) -> Event:
         return Event(
             process=self.process,
             index=index,
@@ -177,7 +194,6 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _decode_row: Final = msgspec.json.Decoder(_Row).decode
 _as_tuple: Final = msgspec.structs.astuple
 _FIELDS: Final = len(_Row.__struct_fields__)
-_set: Final = object.__setattr__
 
 
 def _quickly(data: bytes) -> Unnumbered | None:

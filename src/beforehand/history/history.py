@@ -216,6 +216,16 @@ class History:
         time = int(self._causal_time[self._row(event)])
         return None if time == NO_TIME else time
 
+    @property
+    def causal_times(self) -> Integers:
+        """All causal times, in the order of `columns`; −2⁶³ where there is none."""
+        return self._causal_time
+
+    @property
+    def lamport_times(self) -> Integers:
+        """All Lamport times, in the order of `columns`."""
+        return self._lamport
+
     def past_size(self, event: EventId | str | Event) -> int:
         """The sum of the stamp: how many events are known, itself and those in gaps included."""
         row = self._row(event)

@@ -10,6 +10,7 @@
     event-too-large     an event of more than `Settings.event_bytes_max` bytes
     too-many-processes  the execution has `Settings.processes_max` processes already
     not-utf8            a text that UTF-8 cannot hold
+    removed             retention has removed the process up to a later index: nobody knows whether it was here
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,12 +29,21 @@ from beforehand.service.records import content_of, decode_clock, decode_content,
 from beforehand.service.registry import Process
 from beforehand.service.schema import CONFLICTED
 
-__all__ = ["EVENT_TOO_LARGE", "INDEX_TOO_LARGE", "NOT_UTF8", "TOO_MANY_PROCESSES", "Admission", "Holes"]
+__all__ = ["EVENT_TOO_LARGE", "INDEX_TOO_LARGE", "NOT_UTF8", "TOO_MANY_PROCESSES", "Admission", "Holes", "Refusal"]
 
 INDEX_TOO_LARGE: Final = "index-too-large"
 EVENT_TOO_LARGE: Final = "event-too-large"
 TOO_MANY_PROCESSES: Final = "too-many-processes"
 NOT_UTF8: Final = "not-utf8"
+REMOVED: Final = "removed"
+
+
+class Refusal(NamedTuple):
+    """A report that was not stored; `at` is its place in the batch, from 0."""
+
+    at: int
+    reason: str
+    detail: str
 
 
 class Holes:
@@ -61,7 +71,9 @@ class Holes:
         self.intervals[at : at + 1] = [part for part in ((first, index - 1), (index + 1, last)) if part[0] <= part[1]]
 
 
-_Report = tuple[Process, Event, bytes | None, bytes | None]  # With its content and its clock, encoded.
+_Report = tuple[
+    Process, Event, bytes | None, bytes | None, int
+]  # With its content and its clock, encoded; its place.
 
 
 class Admission:
@@ -70,20 +82,25 @@ class Admission:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger: Final = ledger
         self._batch: dict[Key, Event] = {}  # What is new in this batch.
-        self.repeated = 0
-        self.conflicts = 0
+        self._at = 0  # Where in the batch we are.
+        self.refused: list[Refusal] = []
+        self.places: list[int] = []  # Where the new events stood in the batch.
+        self.repeated: list[int] = []  # Likewise, reports equal to one that is here,
+        self.conflicts: list[int] = []  # and reports that differ from it.
 
     def admit(self, reports: Sequence[Event | Rejection], now: int) -> list[Pending]:
         """The new events, in the order in which they came."""
         asked: list[_Report] = []
-        for report in reports:
+        for self._at, report in enumerate(reports):
             if isinstance(report, Rejection):
+                self.refused.append(Refusal(self._at, report.reason, report.detail))
                 self._ledger.reject(report, report.events[0].execution if report.events else None)
             else:
                 found = self._within_limits(report)
                 if found is not None:
                     asked.append(found)
         new = self._first_reports(asked)
+        self.places = [report[4] for report in new]
         pending = [self._pending(report, now) for report in new]
         self._holes(pending)
         self._messages(pending)
@@ -122,7 +139,11 @@ class Admission:
         if process is None:
             self._no_room(event, event.process)
             return None
-        return process, event, content, clock
+        if event.index <= process.removed:
+            detail = f"the events of {event.process[:100]!r} up to {process.removed} were removed: it comes too late"
+            self._refuse(event, REMOVED, detail)
+            return None
+        return process, event, content, clock, self._at
 
     def _no_room(self, event: Event, process: str) -> None:
         limit = self._ledger.settings.processes_max
@@ -130,6 +151,7 @@ class Admission:
         self._refuse(event, TOO_MANY_PROCESSES, detail)
 
     def _refuse(self, event: Event, reason: str, detail: str) -> None:
+        self.refused.append(Refusal(self._at, reason, detail))
         shown = EventId(event.execution[:200], event.process[:200], event.index)
         execution = event.execution.encode("utf-8", "replace").decode()[:200]
         self._ledger.reject(
@@ -141,20 +163,20 @@ class Admission:
     def _first_reports(self, asked: list[_Report]) -> list[_Report]:
         """Those that no earlier report has; the others are compared with it."""
         spans: dict[int, tuple[Process, int, int]] = {}
-        for process, event, _, _ in asked:
+        for process, event, *_ in asked:
             _, least, greatest = spans.get(process.id, (process, event.index, event.index))
             spans[process.id] = (process, min(least, event.index), max(greatest, event.index))
         holes = {process.id: self._load(process, *span) for process, *span in spans.values()}
         new: list[_Report] = []
-        again: list[tuple[Process, Event]] = []
+        again: list[tuple[Process, Event, int]] = []
         for report in asked:
-            process, event, _, _ = report
+            process, event, _, _, at = report
             key = (process.id, event.index)
             if key not in self._batch and event.index in holes[process.id]:
                 self._batch[key] = event
                 new.append(report)
             else:
-                again.append((process, event))
+                again.append((process, event, at))
         if again:
             self._compare(again)
         return new
@@ -169,20 +191,20 @@ class Admission:
         values = (process.id, greatest, process.id, least, least)
         return Holes(self._ledger.db.execute(sql, values).fetchall(), process.newest)
 
-    def _compare(self, again: list[tuple[Process, Event]]) -> None:
+    def _compare(self, again: list[tuple[Process, Event, int]]) -> None:
         ledger = self._ledger
         sql = """
             SELECT e.process, e.idx, e.time, e.name, e.content, e.clock, e.clocked
             FROM v CROSS JOIN events e ON e.process = v.a AND e.idx = v.b"""
-        keys = {(process.id, event.index) for process, event in again} - self._batch.keys()
+        keys = {(process.id, event.index) for process, event, _ in again} - self._batch.keys()
         rows = {(row[0], row[1]): row[2:] for row in values_of(ledger.db, sql, keys)}
-        for process, event in again:
+        for process, event, at in again:
             key = (process.id, event.index)
             first = self._batch.get(key)
             if first == event if first is not None else self._same(process, event, rows[key]):
-                self.repeated += 1
+                self.repeated.append(at)
             else:
-                self._conflict(key, event)
+                self._conflict(key, event, at)
 
     def _same(
         self, process: Process, event: Event, row: tuple[int | None, str, bytes | None, bytes | None, int]
@@ -194,15 +216,16 @@ class Admission:
             return False
         if event.clock is None or not clocked:
             return event.clock is None and not clocked
+        reports = process.execution.unpruned(event.clock)
         if clock is not None:
-            return decode_clock(clock) == dict(event.clock)
+            return dict(process.execution.unpruned(decode_clock(clock))) == dict(reports)
         # It was equal to the stamp.
         stamp = self._ledger.stamps.get(self._ledger.db, (process.id, event.index))
         members = process.execution.members
-        reported = {members[p].id: count for p, count in event.clock.items() if p != process.name}
+        reported = {members[p].id: count for p, count in reports.items() if p != process.name}
         return event.clock.get(process.name) == event.index and reported == stamp.entries
 
-    def _conflict(self, key: Key, event: Event) -> None:
+    def _conflict(self, key: Key, event: Event, at: int) -> None:
         ledger = self._ledger
         report = to_json(event)
         canonical = msgspec.json.encode(msgspec.json.decode(report), order="sorted")
@@ -210,9 +233,9 @@ class Admission:
         sql = "SELECT count(*), coalesce(sum(digest = ?), 0) FROM conflicts WHERE process = ? AND idx = ?"
         kept, known = ledger.db.execute(sql, (digest, *key)).fetchone()
         if known:
-            self.repeated += 1
+            self.repeated.append(at)
             return
-        self.conflicts += 1
+        self.conflicts.append(at)
         if kept >= ledger.settings.conflicts_max:
             ledger.count("conflicts_dropped", 1)
             return
@@ -222,14 +245,18 @@ class Admission:
     # New events.
 
     def _pending(self, report: _Report, now: int) -> Pending:
-        process, event, content, clock = report
+        process, event, content, clock, _ = report
         pending = Pending(process, event.index, event.time, event.name, content)
         pending.sends, pending.receives, pending.since = event.sends, event.receives, now
         if event.clock is not None:
-            members = process.execution.members
-            pending.reported = clock
-            pending.clock = {members[name].id: count for name, count in event.clock.items() if count}
+            known = process.execution.unpruned(event.clock)
+            pending.reported = clock if known is event.clock else encode(dict(known))
+            pending.clock = process.execution.numbered(known)
             pending.own = pending.clock.pop(process.id, 0)
+        if process.pruned:  # It is back.
+            process.pruned = False
+            process.execution.pruned.discard(process.name)
+            process.execution.number += 1
         process.events += 1
         process.touch()
         process.execution.events += 1

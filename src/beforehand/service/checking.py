@@ -15,7 +15,7 @@ from beforehand.events import Event
 from beforehand.service.finding import walk
 from beforehand.service.view import View
 
-__all__ = ["CHECKED_MAX", "check"]
+__all__ = ["CHECKED_MAX", "accepted", "check"]
 
 CHECKED_MAX: Final = 100_000
 """Events that are judged together."""
@@ -36,7 +36,7 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
     (waiting,) = view.db.execute("SELECT count(*) FROM waits WHERE execution = ?", (execution,)).fetchone()
     if waiting:
         notes.append(f"{waiting} events wait for causes that are not here and were not judged")
-    events = _accepted(view, execution, [view.event(row) for row in rows])
+    events = accepted(view, execution, [view.event(row) for row in rows])
     if any(event.clock is not None for event in events):
         events = [event for event in infer_messages(events) if isinstance(event, Event)]
     # Clocks have been judged when the events were stamped; here they would be judged by messages alone.
@@ -77,7 +77,7 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
     }
 
 
-def _accepted(view: View, execution: int, events: list[Event]) -> list[Event]:
+def accepted(view: View, execution: int, events: list[Event]) -> list[Event]:
     """The events without the sends and receives that were rejected."""
     sql = "SELECT DISTINCT message FROM rejected WHERE execution = ? AND message IS NOT NULL"
     name = view.execution_name(execution)

@@ -32,13 +32,17 @@ def prefix_at(view: View, execution: int, time: int) -> dict[int, int]:
         row = view.db.execute(f"{later} ORDER BY idx LIMIT 1", (member.id, high, time)).fetchone()
         if row is not None:
             before = f"SELECT max(idx) FROM events WHERE process = ? AND idx < ? AND state = {STAMPED}"  # noqa: S608
-            cut[member.id] = int(view.db.execute(before, (member.id, row[0])).fetchone()[0] or 0)
+            last = int(view.db.execute(before, (member.id, row[0])).fetchone()[0] or 0)
+            cut[member.id] = max(last, member.removed)
     return cut
 
 
 def largest_consistent(view: View, cut: dict[int, int]) -> dict[int, int]:
     """The largest consistent cut inside this one: the events whose whole past lies inside."""
-    return {process: last_within(view.db, process, index, cut) for process, index in cut.items()}
+    return {
+        process: max(last_within(view.db, process, index, cut), min(index, view.member(process).removed))
+        for process, index in cut.items()
+    }
 
 
 def describe(view: View, execution: int, cut: dict[int, int]) -> dict[str, Any]:
@@ -48,7 +52,9 @@ def describe(view: View, execution: int, cut: dict[int, int]) -> dict[str, Any]:
     front = [(m.id, last[m.id]) for m in members if last[m.id]]
     rows = view.rows(front)
     consistent = all(
-        known <= last.get(process, 0) for row in rows.values() for process, known in view.stamp(row).entries.items()
+        known <= max(last.get(process, 0), view.member(process).removed)
+        for row in rows.values()
+        for process, known in view.stamp(row).entries.items()
     )
     flying: dict[str, tuple[str, int]] = {}
     lost: dict[str, tuple[str, int]] = {}

@@ -12,6 +12,7 @@ Any thread may call; calls take turns.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,12 +21,13 @@ from typing import Final
 
 from beforehand.errors import InputError
 from beforehand.events import Event, Rejection
-from beforehand.service.admission import Admission
+from beforehand.service.admission import Admission, Refusal
 from beforehand.service.completing import Completing
 from beforehand.service.ledger import Key, Ledger, Pending
 from beforehand.service.observer import Observer
 from beforehand.service.raising import Raising
 from beforehand.service.registry import Registry
+from beforehand.service.schema import NO_TIME
 from beforehand.service.settling import expire, untie
 from beforehand.service.stamps import Stamps
 from beforehand.service.store import Store
@@ -46,6 +48,8 @@ class Receipt:
     rejected: int  # Rejections: of reports, and of messages of events that were stored.
     stamped: int  # Events that got their stamp, of this batch or of earlier ones.
     cursor: int  # The number of the last change: `Store.changes` goes on from here.
+    waiting: int  # Of the new events, those that have no stamp yet.
+    refused: tuple[Refusal, ...]  # Reports that were not stored, with their places in the batch.
 
 
 class Ingest:
@@ -60,40 +64,78 @@ class Ingest:
 
     def report(self, reports: Sequence[Event | Rejection]) -> Receipt:
         """Store a batch: events, and what a reader rejected. `InputError` if it is too large; then it is not."""
+        return self.report_all([reports])[0]
+
+    def report_all(self, batches: Sequence[Sequence[Event | Rejection]]) -> list[Receipt]:
+        """Store several batches in one transaction, all or none of them, as if they came one after the other.
+
+        That is cheaper than one by one, and what depends on another batch finds it here. What the transaction did
+        beyond single reports (`stamped`, rejected messages) is counted with the last batch.
+        """
         limit = self._store.settings.batch_events_max
-        if len(reports) > limit:
-            raise InputError(f"a batch of {len(reports)} reports: send at most {limit} at once")
-        return self._transaction(reports, None)[0]
+        for reports in batches:
+            if len(reports) > limit:
+                raise InputError(f"a batch of {len(reports)} reports: send at most {limit} at once")
+        return self._transaction(batches, None)[0]
+
+    def take(self, reports: Sequence[Event | Rejection], also: Callable[[sqlite3.Connection], None]) -> Receipt:
+        """The same for a batch of any size, with something more to write in its transaction.
+
+        If `also` raises, nothing was written.
+        """
+        return self._transaction([reports], None, also)[0][0]
+
+    def change(self, call: Callable[[sqlite3.Connection], None]) -> None:
+        """Change the tables of the store in a transaction of the writer, which then reads them anew."""
+        with self._turn:
+            try:
+                with self._store.transaction() as db:
+                    call(db)
+            finally:
+                self._registry.forget()
+                self._stamps.forget()
 
     def settle(self) -> int:
         """Do all that is owed, and give up what is missing past its deadline; how many events got their stamp."""
         stamped = 0
         while True:
-            receipt, more = self._transaction((), self._clock())
+            (receipt,), more = self._transaction([()], self._clock())
             stamped += receipt.stamped
             if not more:
                 return stamped
 
     # Inside.
 
-    def _transaction(self, reports: Sequence[Event | Rejection], now: int | None) -> tuple[Receipt, bool]:
-        """The receipt, and whether another transaction may find more to do."""
+    def _transaction(
+        self,
+        batches: Sequence[Sequence[Event | Rejection]],
+        now: int | None,
+        also: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> tuple[list[Receipt], bool]:
+        """The receipts, and whether another transaction may find more to do."""
         with self._turn:
             try:
                 with self._store.transaction() as db:
                     ledger = Ledger(db, self._registry, self._stamps, self._store.settings)
-                    return self._ingest(ledger, reports, now)
+                    found = self._ingest(ledger, batches, now)
+                    if also is not None:
+                        also(db)
+                    return found
             except BaseException:
                 # What is in memory may be ahead of the store, which went back; also if the commit failed.
                 self._registry.forget()
                 self._stamps.forget()
                 raise
 
-    def _ingest(self, ledger: Ledger, reports: Sequence[Event | Rejection], now: int | None) -> tuple[Receipt, bool]:
+    def _ingest(
+        self, ledger: Ledger, batches: Sequence[Sequence[Event | Rejection]], now: int | None
+    ) -> tuple[list[Receipt], bool]:
         admission = Admission(ledger)
+        reports = batches[0] if len(batches) == 1 else [report for batch in batches for report in batch]
         new: list[Pending] = admission.admit(reports, self._clock() if reports else 0)
         observer = Observer(ledger)
-        observer.observe(new)
+        # Any order will do. By the clocks, those of different batches seldom wait for each other.
+        observer.observe(new if len(batches) == 1 else sorted(new, key=_by_clock))
         woken = self._owed(ledger, observer)
         more = bool(woken)
         if now is not None and not woken:
@@ -114,15 +156,37 @@ class Ingest:
         more = more or ledger.steps <= 0 or bool(observer.late) or self._is_owed(ledger)
         if len(self._registry) > ledger.settings.processes_kept:
             self._registry.forget()
-        receipt = Receipt(
-            stored=len(new),
-            repeated=admission.repeated,
-            conflicts=admission.conflicts,
-            rejected=ledger.rejected,
-            stamped=observer.stamped,
-            cursor=ledger.seq,
-        )
-        return receipt, more
+        return self._receipts(batches, admission, observer, new, ledger), more
+
+    def _receipts(
+        self,
+        batches: Sequence[Sequence[Event | Rejection]],
+        admission: Admission,
+        observer: Observer,
+        new: list[Pending],
+        ledger: Ledger,
+    ) -> list[Receipt]:
+        waiting = [at for at, event in zip(admission.places, new, strict=True) if observer.is_waiting(event)]
+        receipts: list[Receipt] = []
+        end, rejected, last = 0, ledger.rejected, len(batches) - 1
+        for number, batch in enumerate(batches):
+            start, end = end, end + len(batch)
+            own = range(start, end)
+            refused = tuple(one._replace(at=one.at - start) for one in admission.refused if one.at in own)
+            rejected -= len(refused)
+            receipts.append(
+                Receipt(
+                    stored=sum(at in own for at in admission.places),
+                    repeated=sum(at in own for at in admission.repeated),
+                    conflicts=sum(at in own for at in admission.conflicts),
+                    rejected=len(refused) + (rejected if number == last else 0),
+                    stamped=observer.stamped if number == last else 0,
+                    cursor=ledger.seq,
+                    waiting=sum(at in own for at in waiting),
+                    refused=refused,
+                )
+            )
+        return receipts
 
     def _owed(self, ledger: Ledger, observer: Observer) -> int:
         """Wake what earlier transactions left; how many things there were."""
@@ -151,3 +215,7 @@ class Ingest:
             SELECT EXISTS(SELECT 1 FROM wakes) OR EXISTS(SELECT 1 FROM raises)
             OR EXISTS(SELECT 1 FROM blocked WHERE on_process = 0)"""
         return bool(ledger.db.execute(sql).fetchone()[0])
+
+
+def _by_clock(event: Pending) -> int:
+    return NO_TIME if event.time is None else event.time

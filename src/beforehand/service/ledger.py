@@ -211,15 +211,14 @@ class Ledger:
 
     def _clocked(self, event: Pending, clock: bytes) -> None:
         event.reported = clock
-        event.clock = {}
-        for name, count in decode_clock(clock).items():
-            if name == event.process.name:
-                event.own = count
-            elif count:
-                # It was made when the report came.
-                process = self.registry.process(self.db, event.process.execution, name, self.settings.processes_max)
+        named = decode_clock(clock)
+        execution = event.process.execution
+        if not named.keys() <= execution.ids.keys():  # Memory forgot them; they were made when the report came.
+            for name in named:
+                process = self.registry.process(self.db, execution, name, self.settings.processes_max)
                 assert process is not None
-                event.clock[process.id] = count
+        event.clock = execution.numbered(named)
+        event.own = event.clock.pop(event.process.id, 0)
 
 
 def _text(text: str) -> str:

@@ -64,6 +64,10 @@ class Observer:
             if self._ledger.steps <= 0 or not self._wake_stored():
                 break
 
+    def is_waiting(self, event: Pending) -> bool:
+        """Whether this event, which was observed, has no stamp yet."""
+        return event.key in self._work
+
     def park(self) -> None:
         """Hand the events that still wait to the store, and what was stamped but woke nobody yet."""
         ledger = self._ledger
@@ -156,7 +160,8 @@ class Observer:
         assert event.clock is not None
         if event.clock == known:
             return True
-        for other, count in event.clock.items():
+        # Most entries are known to the event before. Sorted: what is named first decides what is waited for.
+        for other, count in sorted(event.clock.items() - known.items()):
             if count <= known.get(other, 0):
                 continue
             process = self._ledger.registry.by_id(self._ledger.db, other)

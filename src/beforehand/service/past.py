@@ -14,7 +14,16 @@ from typing import Final
 from beforehand.service.ledger import Key
 from beforehand.service.view import COLUMNS, Row, View
 
-__all__ = ["RANGES_MAX", "missing_messages", "missing_ranges", "newest_first", "past_count", "reach_of", "wanted"]
+__all__ = [
+    "RANGES_MAX",
+    "missing_messages",
+    "missing_ranges",
+    "newest_first",
+    "past_count",
+    "reach_of",
+    "removed_count",
+    "wanted",
+]
 
 RANGES_MAX: Final = 100
 """Missing ranges, and missing messages, that an answer names; it says how many more there are."""
@@ -30,6 +39,11 @@ def reach_of(view: View, row: Row) -> dict[int, int]:
 def past_count(view: View, reach: dict[int, int]) -> int:
     """How many events that are here lie within reach, the event itself left out."""
     return sum(view.present(process, index) for process, index in reach.items()) - 1
+
+
+def removed_count(view: View, reach: dict[int, int]) -> int:
+    """How many of the events within reach retention has removed; those that were never reported count too."""
+    return sum(min(index, view.member(process).removed) for process, index in reach.items())
 
 
 def newest_first(view: View, reach: dict[int, int], without: Key, process: int | None = None) -> Iterator[Row]:

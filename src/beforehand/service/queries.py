@@ -22,7 +22,7 @@ from beforehand.errors import InputError
 from beforehand.events import Event, EventId
 from beforehand.formats import to_json
 from beforehand.predicate import Predicate
-from beforehand.service import cutting, finding
+from beforehand.service import cutting, deadlines, finding
 from beforehand.service.checking import check
 from beforehand.service.past import (
     RANGES_MAX,
@@ -31,6 +31,7 @@ from beforehand.service.past import (
     newest_first,
     past_count,
     reach_of,
+    removed_count,
     wanted,
 )
 from beforehand.service.relating import chain_between, knows, reasons_of
@@ -139,6 +140,10 @@ class Queries:
             else:
                 events = self._chosen(view, row, reach, size, where, process, notes)
                 document |= {"past": past_count(view, reach), "events": events}
+            removed = removed_count(view, reach)
+            if removed:
+                document["removed"] = removed
+                notes.append(f"{removed} older events of the past were removed by retention")
             document |= _missing(view, {} if whole else wanted(view, reach), notes)
             if view.cut_short:
                 notes.append(f"more than {SEARCH_MAX} events wait before it: its past is larger than what is shown")
@@ -296,6 +301,7 @@ class Queries:
                 if scanned == PAST_SCANNED_MAX:
                     notes.append(f"only the last {PAST_SCANNED_MAX} events of the past were looked at")
                     break
+                deadlines.check()
                 if where is None or where(view.event(one, clock=False)):
                     chosen.append(one)
                     if len(chosen) == last:

@@ -55,6 +55,8 @@ class Raising:
             INSERT INTO raises(execution, cause_process, cause_idx, process, idx, message, at_process, at_idx)
             VALUES(?, ?, ?, ?, ?, ?, 0, 0)"""
         db.executemany(sql, rows)
+        if rows:
+            self._ledger.count("raised", len(rows))  # Retention looks whether stamps may have changed.
 
     def go_on(self) -> None:
         """Raise as much as the ledger's `steps` allow."""

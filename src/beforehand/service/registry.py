@@ -7,6 +7,7 @@ transaction. `forget` drops the copies, after a transaction was undone and when 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Final
 
 from beforehand.service.schema import NO_TIME
@@ -18,7 +19,20 @@ __all__ = ["Execution", "Process", "Registry"]
 class Execution:
     """One execution, as the writer knows it."""
 
-    __slots__ = ("_changed", "dirty", "events", "id", "latest", "members", "name", "number", "raising", "whole")
+    __slots__ = (
+        "_changed",
+        "dirty",
+        "events",
+        "id",
+        "ids",
+        "latest",
+        "members",
+        "name",
+        "number",
+        "pruned",
+        "raising",
+        "whole",
+    )
 
     def __init__(
         self,
@@ -38,8 +52,25 @@ class Execution:
         self.number = number  # Of processes.
         self.raising = bool(raising)
         self.members: dict[str, Process] = {}  # Those that were asked for.
+        self.ids: dict[str, int] = {}  # The numbers of the same.
+        self.pruned: set[str] = set()  # Of the same, those that no stamp has an entry for.
         self.whole = False  # Nothing of it is in the store that is not in `members`.
         self.dirty = False
+
+    def unpruned(self, clock: Mapping[str, int]) -> Mapping[str, int]:
+        """A clock without entries for removed events of processes that are in no stamp any more (pruning.py)."""
+        if not self.pruned or self.pruned.isdisjoint(clock):
+            return clock
+        return {
+            name: count
+            for name, count in clock.items()
+            if name not in self.pruned or count > self.members[name].removed
+        }
+
+    def numbered(self, clock: Mapping[str, int]) -> dict[int, int]:
+        """A clock by the numbers of its processes, which all were asked for; without zeros."""
+        found = dict(zip(map(self.ids.__getitem__, clock), clock.values(), strict=True))
+        return {process: count for process, count in found.items() if count} if 0 in found.values() else found
 
     def touch(self) -> None:
         """It has changed: `flush` will write it."""
@@ -61,6 +92,8 @@ class Process:
         "id",
         "name",
         "newest",
+        "pruned",
+        "removed",
         "rows",
         "stamped",
     )
@@ -76,6 +109,8 @@ class Process:
         complete: int = 0,
         claimed: int = 0,
         events: int = 0,
+        removed: int = 0,
+        pruned: int = 0,
     ) -> None:
         self._changed: Final = changed
         self.id: Final = id
@@ -86,6 +121,8 @@ class Process:
         self.complete = complete
         self.claimed = claimed
         self.events = events
+        self.removed: Final = removed  # Retention changes it, in the store; then nothing is known here any more.
+        self.pruned = bool(pruned)
         self.rows = FULL_EVERY  # Since the last full stamp. After a restart the next one is full.
         self.dirty = False
 
@@ -172,8 +209,10 @@ class Registry:
         """Write what changed."""
         processes, executions = self._changed.processes, self._changed.executions
         db.executemany(
-            "UPDATE processes SET newest = ?, stamped = ?, complete = ?, claimed = ?, events = ? WHERE id = ?",
-            [(p.newest, p.stamped, p.complete, p.claimed, p.events, p.id) for p in processes],
+            """
+            UPDATE processes SET newest = ?, stamped = ?, complete = ?, claimed = ?, events = ?, pruned = ?
+            WHERE id = ?""",
+            [(p.newest, p.stamped, p.complete, p.claimed, p.events, int(p.pruned), p.id) for p in processes],
         )
         db.executemany(
             "UPDATE executions SET latest = ?, events = ?, processes = ?, raising = ? WHERE id = ?",
@@ -197,8 +236,11 @@ class Registry:
     def _known(self, execution: Execution, row: tuple[int, ...] | tuple[int, int, str]) -> Process:
         process = Process(self._changed, row[0], execution, str(row[2]), *[int(value) for value in row[3:]])
         execution.members[process.name] = self._processes[process.id] = process
+        execution.ids[process.name] = process.id
+        if process.pruned:
+            execution.pruned.add(process.name)
         return process
 
 
 _EXECUTION: Final = "id, name, latest, events, processes, raising"
-_PROCESS: Final = "id, execution, name, newest, stamped, complete, claimed, events"
+_PROCESS: Final = "id, execution, name, newest, stamped, complete, claimed, events, removed, pruned"

@@ -18,6 +18,17 @@ Processes and executions are numbers; names stand once. One writer keeps all of 
     raises      late causes whose effects are not all raised yet
     journal     what became of events, in order: the cursor of subscriptions
     conflicts, rejected, findings   reports that differ from the first one; what was refused; wrong clocks
+
+Since version 2:
+
+    processes.removed  all up to this index was removed by retention, or will never be taken
+    processes.pruned   no stamp has an entry for it any more; see pruning.py
+    subscriptions      see subscriptions/registered.py; `cursor` is a place in the journal
+    traces, spans      spans and log records of OpenTelemetry that are no events yet; see otlp.py
+    lanes              of log records without a trace: the last index given
+    marks              how far the journal was at some times: retention goes by the time of arrival
+
+A store of an older version is brought up to date when it is opened, in one transaction.
 """
 
 from __future__ import annotations
@@ -39,7 +50,7 @@ __all__ = [
     "create",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 _APPLICATION: Final = 0x42464F52  # Tells a store from any other SQLite file.
 
 NO_TIME: Final = -(2**63)
@@ -112,18 +123,47 @@ CREATE TABLE findings(
     PRIMARY KEY(process, idx)) WITHOUT ROWID;
 """
 
+_CHANGES: Final[dict[int, str]] = {  # What each version added to the one before.
+    2: """
+ALTER TABLE processes ADD COLUMN removed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE processes ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE subscriptions(
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, owner TEXT NOT NULL, "where" TEXT, past INTEGER NOT NULL,
+    completeness TEXT NOT NULL, execution TEXT, url TEXT, secret TEXT, created INTEGER NOT NULL,
+    cursor INTEGER NOT NULL, sent INTEGER NOT NULL, failures INTEGER NOT NULL, retry INTEGER NOT NULL, error TEXT,
+    stopped INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE traces(
+    trace TEXT PRIMARY KEY, begun INTEGER NOT NULL, heard INTEGER NOT NULL, due INTEGER NOT NULL,
+    records INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX traces_due ON traces(due);
+CREATE INDEX traces_waiting ON traces(records, bytes) WHERE records > 0;
+CREATE TABLE spans(
+    trace TEXT NOT NULL, digest BLOB NOT NULL, at INTEGER NOT NULL, record BLOB, PRIMARY KEY(trace, digest))
+    WITHOUT ROWID;
+CREATE TABLE lanes(process TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE marks(seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, events INTEGER NOT NULL);
+""",
+}
 
-def create(db: sqlite3.Connection, shown: str) -> None:
-    """Make the tables in an empty file; refuse a file that is something else or of another version."""
+
+def create(db: sqlite3.Connection, shown: str, *, make: bool = True) -> None:
+    """Make the tables in an empty file, or add what a newer version has; refuse a file that is something else.
+
+    Without `make` nothing is written: what would have to be is refused.
+    """
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if not tables and not application:
+    if make and not tables and not application:
+        tables = "".join((_TABLES, *_CHANGES.values()))
         db.executescript(
-            f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
+            f"BEGIN; {tables} PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
         )
     elif application != _APPLICATION:
         raise InputError(f"{shown} is a database of something else: name another file for the store")
+    elif make and 1 <= version < VERSION:
+        added = "".join(changes for number, changes in _CHANGES.items() if number > version)
+        db.executescript(f"BEGIN IMMEDIATE; {added} PRAGMA user_version = {VERSION}; COMMIT;")
     elif version != VERSION:
         raise InputError(
             f"{shown} is a store of version {version}, this program reads version {VERSION}: use the program that "

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import Final
 
 from beforehand.service.records import Entries, decode_entries
-from beforehand.service.schema import STAMPED
+from beforehand.service.schema import NO_TIME, STAMPED
 
 __all__ = ["FULL_EVERY", "Stamp", "Stamps", "read_stamp"]
 
@@ -51,11 +51,13 @@ class Stamps:
         self._fresh[key] = stamp
 
     def get(self, db: sqlite3.Connection, key: tuple[int, int]) -> Stamp:
-        """The stamp of an event that has one."""
+        """The stamp of an event that has one; `_REMOVED` if retention has removed it.
+
+        What is removed has only what is removed in its past (retention.py): it tells nothing of what is here.
+        """
         stamp = self._fresh.get(key) or self._kept.get(key)
         if stamp is None:
-            stamp = read_stamp(db, *key)
-            assert stamp is not None
+            stamp = read_stamp(db, *key) or _REMOVED
             self._keep(key, stamp)
         elif key in self._kept:
             self._kept.move_to_end(key)
@@ -78,6 +80,8 @@ class Stamps:
         if len(self._kept) > self._limit:
             self._kept.popitem(last=False)
 
+
+_REMOVED: Final = Stamp({}, 0, NO_TIME)
 
 _BACK: Final = f"""
     SELECT idx, "full", stamp, causal_time FROM events

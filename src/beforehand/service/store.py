@@ -26,6 +26,7 @@ from typing import Final
 
 from beforehand.errors import InputError
 from beforehand.events import EventId
+from beforehand.service import deadlines
 from beforehand.service.schema import ARRIVED, COMPLETED, CONFLICTED, PLACED, create
 from beforehand.service.settings import Settings
 
@@ -33,6 +34,8 @@ __all__ = ["Change", "Store"]
 
 CHANGES_MAX: Final = 10_000
 """Entries of the journal that one call gives at most."""
+
+_STEPS: Final = 10_000  # Of SQLite's machine, between two looks at the deadline: less than a millisecond.
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,24 +110,38 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees the store as it is now. Waits if `readers_max` of them are in use."""
-        with self._room:
+        """A connection that sees the store as it is now. Waits if `readers_max` of them are in use.
+
+        Within a deadline (deadlines.py) neither the wait nor what is asked of SQLite goes on after it.
+        """
+        if not self._room.acquire(timeout=deadlines.left()):
+            raise deadlines.OverdueError
+        try:
             with self._news:
                 self._refuse_if_closed()
                 db = self._free.pop() if self._free else None
             if db is None:
                 db = self._open_reader()
             try:
+                if deadlines.left() is not None:
+                    db.set_progress_handler(deadlines.has_passed, _STEPS)
                 db.execute("BEGIN")
                 db.execute("SELECT 1 FROM sqlite_schema").fetchone()  # The moment is that of the first read.
                 yield db
+            except sqlite3.OperationalError as error:
+                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    raise deadlines.OverdueError from None
+                raise
             finally:
+                db.set_progress_handler(None, _STEPS)
                 db.rollback()
                 with self._news:
                     if self._closed:
                         db.close()
                     else:
                         self._free.append(db)
+        finally:
+            self._room.release()
 
     @property
     def cursor(self) -> int:

@@ -42,6 +42,7 @@ class Member:
     stamped: int
     complete: int
     events: int
+    removed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,20 +219,22 @@ class View:
 
     def last_here(self, process: int, index: int) -> int:
         """The greatest index up to this one that is here; 0 if none is."""
-        index = min(index, self.member(process).newest)
-        if index <= self.member(process).complete:
-            return index
-        sql = 'SELECT "first", "last" FROM holes WHERE process = ? AND "first" <= ? ORDER BY "first" DESC LIMIT 1'
-        row = self.db.execute(sql, (process, index)).fetchone()
-        return index if row is None or row[1] < index else int(row[0]) - 1
+        member = self.member(process)
+        index = min(index, member.newest)
+        if index > member.complete:
+            sql = 'SELECT "first", "last" FROM holes WHERE process = ? AND "first" <= ? ORDER BY "first" DESC LIMIT 1'
+            row = self.db.execute(sql, (process, index)).fetchone()
+            index = index if row is None or row[1] < index else int(row[0]) - 1
+        return index if index > member.removed else 0
 
     def present(self, process: int, index: int) -> int:
         """How many events up to this index are here."""
-        index = min(index, self.member(process).newest)
-        if index <= self.member(process).complete:
-            return index
+        member = self.member(process)
+        index = min(index, member.newest)
+        if index <= member.complete:
+            return max(index - member.removed, 0)
         sql = 'SELECT coalesce(sum(min("last", ?) - "first" + 1), 0) FROM holes WHERE process = ? AND "first" <= ?'
-        return index - int(self.db.execute(sql, (index, process, index)).fetchone()[0])
+        return index - member.removed - int(self.db.execute(sql, (index, process, index)).fetchone()[0])
 
     def senders(self, row: Row) -> list[tuple[str, Key]]:
         """What it receives (rejected ones left out) whose send is here: messages with their senders, in order."""
@@ -338,4 +341,4 @@ class View:
         return Stamp(entries, sum(entries.values()), time)
 
 
-_MEMBER: Final = "id, execution, name, newest, stamped, complete, events"
+_MEMBER: Final = "id, execution, name, newest, stamped, complete, events, removed"

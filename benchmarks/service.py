@@ -1,0 +1,272 @@
+"""The service over HTTP: events stored per second, how fast pasts of failures come back, what memory it takes.
+
+    python -m benchmarks.service [EVENTS] [REPORTERS]
+
+A real `beforehand serve` takes reports from several processes, each over one connection that is kept open. Bodies are
+made before the clock starts (JSON Lines of 1,000 events, gzipped, as the Reporter sends them), for the machine is
+shared by all of them: what making them costs is the reporters' own matter. The reporters own different processes of
+the system and do not wait for each other, so reports come out of order. Writes SERVICE.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from urllib.parse import quote, urlsplit
+
+import psutil
+
+from beforehand.events import Event
+from beforehand.formats import to_json
+from benchmarks.service_store import PROCESSES, reports
+
+__all__ = ["main", "measure", "report"]
+
+RESULTS = Path(__file__).parent / "SERVICE.md"
+BATCH = 1_000
+ASKED = 500
+HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+WAYS = {"the reports carry stamps of up to 50 entries": True, "the service stamps": False}
+AIMS = {True: 20_000, False: 8_000}
+PAST_AIM_MS = 50
+
+
+class Sampled:
+    """Memory of a process, looked at twice a second."""
+
+    def __init__(self, process: psutil.Process) -> None:
+        self._process = process
+        self._done = threading.Event()
+        self.mebibytes: list[float] = []
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._done.is_set():
+            self.mebibytes.append(self._process.memory_info().rss / 2**20)
+            self._done.wait(0.5)
+
+    def at(self, share: float) -> float:
+        """The most up to this share of the time."""
+        return max(self.mebibytes[: max(round(len(self.mebibytes) * share), 1)])
+
+    def stop(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+@contextmanager
+def serving(store: Path) -> Iterator[tuple[psutil.Process, int]]:
+    """A service of this store; its process and its port."""
+    command = [sys.executable, "-m", "beforehand", "serve", "--store", str(store), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield psutil.Process(process.pid), urlsplit(json.loads(process.stdout.readline())["url"]).port or 0
+        finally:
+            process.terminate()
+
+
+def make_bodies(folder: Path, events: int, reporters: int, *, clocks: bool) -> None:
+    """One folder of gzipped bodies per reporter; a process of the system belongs to one of them."""
+    batches: list[list[Event]] = [[] for _ in range(reporters)]
+    counts = [0] * reporters
+
+    def write(at: int) -> None:
+        body = b"".join(to_json(event) + b"\n" for event in batches[at])
+        (folder / str(at)).mkdir(exist_ok=True)
+        (folder / str(at) / f"{counts[at]:06}.gz").write_bytes(gzip.compress(body, compresslevel=1, mtime=0))
+        counts[at] += 1
+        batches[at] = []
+
+    for event in reports(events, clocks=clocks):
+        at = int(event.process.rpartition("-")[2]) % reporters
+        batches[at].append(event)
+        if len(batches[at]) == BATCH:
+            write(at)
+    for at in range(reporters):
+        if batches[at]:
+            write(at)
+
+
+def post(folder: Path, port: int) -> None:
+    """A reporter: all bodies of a folder, one after the other. Begins when it is told to."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.connect()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    stored = 0
+    for file in sorted(folder.iterdir()):
+        while True:
+            connection.request("POST", "/api/events", file.read_bytes(), HEADERS)
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+            if response.status == 200:
+                break
+            if response.status not in (429, 503):
+                raise SystemExit(f"the service answered {response.status}: {answer}")
+            time.sleep(float(response.headers["Retry-After"]))
+        stored += answer["stored"]
+    sys.stdout.write(f"{stored}\n")
+
+
+def ask(connection: http.client.HTTPConnection, path: str) -> dict[str, object]:
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = response.read()
+    if response.status != 200:
+        raise SystemExit(f"{path}: {response.status} {body!r}")
+    found: dict[str, object] = json.loads(body)
+    return found
+
+
+def failures_of(connection: http.client.HTTPConnection) -> list[str]:
+    """Ids of failures from everywhere in the order, at most `ASKED`."""
+    found: list[str] = []
+    path = f"/api/find?limit={ASKED}&where={quote('name ~ failed')}"
+    cursor: object = None
+    while len(found) < 20 * ASKED:
+        page = ask(connection, path if cursor is None else f"{path}&after={cursor}")
+        events = page["events"]
+        assert isinstance(events, list)
+        found += [event["id"] for event in events]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    Random(3).shuffle(found)
+    return found[:ASKED]
+
+
+def latencies(connection: http.client.HTTPConnection, failures: list[str]) -> dict[str, float]:
+    """Milliseconds until the last 25 before a failure are here, over one connection."""
+    taken = []
+    for event in failures:
+        start = time.perf_counter()
+        ask(connection, f"/api/past?last=25&id={quote(event)}")
+        taken.append((time.perf_counter() - start) * 1_000)
+    taken.sort()
+    return {"median": taken[len(taken) // 2], "p99": taken[max(len(taken) * 99 // 100 - 1, 0)], "most": taken[-1]}
+
+
+def measure(events: int, reporters: int, *, clocks: bool) -> dict[str, float]:
+    """One way of reporting."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        bodies = folder / "bodies"
+        bodies.mkdir()
+        make_bodies(bodies, events, reporters, clocks=clocks)
+        with serving(folder / "store.db") as (process, port):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+            command = [sys.executable, "-m", "benchmarks.service", "--post", str(port)]
+            children = [
+                subprocess.Popen(
+                    [*command, str(bodies / str(at))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+                for at in range(reporters)
+            ]
+            for child in children:
+                assert child.stdout is not None
+                child.stdout.readline()
+            sampled = Sampled(process)
+            used, start = sum(process.cpu_times()[:2]), time.perf_counter()
+            for child in children:
+                assert child.stdin is not None
+                child.stdin.write("go\n")
+                child.stdin.flush()
+            stored = 0
+            for child in children:
+                assert child.stdout is not None
+                stored += int(child.stdout.readline())
+                child.wait()
+            wall, used = time.perf_counter() - start, sum(process.cpu_times()[:2]) - used
+            sampled.stop()
+            while ask(connection, "/api/status")["waiting"]:
+                time.sleep(0.1)
+            settled = time.perf_counter() - start
+            if stored != events:
+                raise SystemExit(f"{stored} of {events} events were stored")
+            failures = failures_of(connection)
+            latencies(connection, failures[: ASKED // 10])
+            past = latencies(connection, failures)
+            return {
+                "per_second": events / wall,
+                "per_second_stamped": events / settled,
+                "per_second_of_processor": events / used,
+                "memory_quarter": sampled.at(0.25),
+                "memory_half": sampled.at(0.5),
+                "memory_end": sampled.at(1),
+                "failures": len(failures),
+                **{f"past_{name}": value for name, value in past.items()},
+            }
+
+
+def report(events: int, reporters: int) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield "# The event service over HTTP"
+    yield ""
+    yield "Made by `make bench-service`. The machine is shared and noisy."
+    yield ""
+    yield f"- {datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    packages = ("fastapi", "uvicorn", "msgspec")
+    yield f"- Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in packages)
+    yield (
+        f"- {events:,} events of {PROCESSES} processes, from {reporters} reporting processes that do not wait for "
+        f"each other, {BATCH:,} events in a request, gzipped"
+    )
+    yield ""
+    yield (
+        "| way | stored, events/s | aim | stored and stamped, events/s | events/s of the service's processor time "
+        "| memory of the service at a quarter, half, end (MiB) | past of a failure: median, p99, most (ms) "
+        "| aim, p99 |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    for name, clocks in WAYS.items():
+        found = measure(events, reporters, clocks=clocks)
+        yield (
+            f"| {name} | {found['per_second']:,.0f} | {AIMS[clocks]:,} | {found['per_second_stamped']:,.0f} "
+            f"| {found['per_second_of_processor']:,.0f} "
+            f"| {found['memory_quarter']:.0f}, {found['memory_half']:.0f}, {found['memory_end']:.0f} "
+            f"| {found['past_median']:.1f}, {found['past_p99']:.1f}, {found['past_most']:.1f} | {PAST_AIM_MS} |"
+        )
+    yield ""
+    yield (
+        "Stored: until every reporter had its last answer. Stamped: until nothing waits any more. The past: the last "
+        f"25 events before each of {ASKED} failures from everywhere in the order, over one connection, when all are "
+        "stored."
+    )
+    yield ""
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--post"]:
+        post(Path(arguments[2]), int(arguments[1]))
+        return 0
+    events = int(arguments[0]) if arguments else 1_000_000
+    reporters = int(arguments[1]) if len(arguments) > 1 else 4
+    lines: list[str] = []
+    for line in report(events, reporters):
+        print(line, flush=True)
+        lines.append(line)
+    # A small run is for looking at the benchmark, not at the service.
+    if events >= 1_000_000:
+        RESULTS.write_text("\n".join(lines), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Connections: how many at once, and how long one may keep us waiting for the head of a request.
+
+Uvicorn speaks the protocol (`H11Protocol`); it knows no bound on connections that have not asked anything. Beyond
+`Limits.connections_max` a new connection is closed at once. One whose first head is not here within
+`head_seconds_max`, or whose next one is not within that and the time that idle connections are kept, is closed too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from beforehand.service.http.limits import Limits
+
+__all__ = ["KEEP_ALIVE_SECONDS", "bounded"]
+
+KEEP_ALIVE_SECONDS = 65
+
+
+def bounded(limits: Limits) -> type[H11Protocol]:
+    """The protocol with these limits."""
+
+    class Bounded(H11Protocol):
+        _since = 0.0  # When the head of a request began to be waited for.
+        _watch: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            if len(self.connections) >= limits.connections_max:
+                transport.abort()
+                return
+            super().connection_made(transport)
+            self._since = self.loop.time()
+            self._watch = self.loop.call_later(limits.head_seconds_max, self._look)
+
+        def data_received(self, data: bytes) -> None:
+            if self.transport is not None:  # None: refused.
+                super().data_received(data)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._watch is not None:
+                self._watch.cancel()
+            if self.transport is not None:
+                super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            self._since = self.loop.time()
+            super().on_response_complete()
+
+        def _look(self) -> None:
+            if self.cycle is None or self.cycle.response_complete:
+                patience = limits.head_seconds_max + (KEEP_ALIVE_SECONDS if self.cycle is not None else 0)
+                if self.loop.time() - self._since >= patience:
+                    self.transport.close()
+                    return
+            self._watch = self.loop.call_later(limits.head_seconds_max, self._look)
+
+    return Bounded

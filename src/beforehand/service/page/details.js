@@ -1,0 +1,121 @@
+// All about one event, as text.
+import { button, make, named, pairs } from "./dom.js";
+import { clock, count, visible, whole } from "./text.js";
+
+const SHOWN = 200; // Entries of any list.
+
+export const waiting = (id) => make("p", `${visible(id, 200)} …`, "quiet");
+
+export const describe = ({ event, past, future, concurrent }, acts) => {
+  const parts = [heading(event)];
+  if (event.state && event.state !== "complete") parts.push(note(STATES[event.state] ?? event.state));
+  for (const text of past.notes ?? []) parts.push(note(text));
+  parts.push(counts(past.past, future, concurrent));
+  parts.push(actions(acts));
+  parts.push(...led(past, acts));
+  parts.push(
+    make("h3", "Event"),
+    pairs([
+      ["event", whole(event.id), "code"],
+      ["process", whole(event.process)],
+      ["index", count(event.index)],
+      ["kind", event.kind],
+      ["its clock", event.time === null || event.time === undefined ? "no time" : timeOf(event.time), "time"],
+      ...(event.causal_time ? [["causal time", timeOf(event.causal_time), "time"]] : []),
+      ...(event.execution ? [["execution", whole(event.execution)]] : []),
+    ]),
+  );
+  if ((event.name ?? "").length > 160) parts.push(make("h3", "Name"), make("p", whole(event.name), "long"));
+  parts.push(make("h3", "Attributes"), ...listed(Object.entries(event.attributes ?? {}), "none"));
+  parts.push(...messages("Receives", event.receives), ...messages("Sends", event.sends));
+  const stamp = Object.entries(event.stamp ?? {});
+  if (stamp.length) parts.push(folded(`Vector stamp (${count(stamp.length)})`, listed(stamp, "none")));
+  if (event.conflicts?.length) {
+    parts.push(make("h3", "Reports that differ"));
+    for (const one of event.conflicts.slice(0, 16)) parts.push(make("pre", whole(JSON.stringify(one, null, 1))));
+  }
+  return parts;
+};
+
+const STATES = {
+  waiting: "It waits for reports of its causes: its past may be larger than what is shown.",
+  incomplete: "Something in its past was not reported in time.",
+};
+
+const heading = (event) => {
+  const title = make("h2");
+  title.append(named(visible(event.name || event.id, 160)));
+  return title;
+};
+
+const note = (text) => make("p", whole(text), "note");
+
+const counts = (past, future, concurrent) => {
+  const box = make("div", "", "counts");
+  for (const [role, number, word] of [
+    ["past", past, "◐ before it"],
+    ["future", future, "◑ after it"],
+    ["concurrent", concurrent, "◌ concurrent"],
+  ]) {
+    const cell = make("div", "", role);
+    cell.append(make("b", count(number)), make("span", word));
+    box.append(cell);
+  }
+  return box;
+};
+
+const actions = ({ cutAfter, locate }) => {
+  const row = make("p", "", "acts");
+  row.append(
+    button("Show it", locate, { label: "Bring the event into sight" }),
+    button("Cut after it", cutAfter, { label: "The smallest consistent cut with this event" }),
+  );
+  return row;
+};
+
+const led = (past, { jump }) => {
+  const events = past.events ?? [];
+  const parts = [make("h3", "What led to this")];
+  if (past.missing?.length) parts.push(note(`missing: ${past.missing.map((one) => visible(one, 80)).slice(0, 20).join(", ")}`));
+  if (!events.length) return [...parts, make("p", "Nothing that was reported happened before it.", "quiet")];
+  if (past.past > events.length) {
+    parts.push(make("p", `The last ${events.length} of ${count(past.past)}, newest first.`, "quiet"));
+  }
+  const list = make("ol", "", "led");
+  for (const one of [...events].reverse()) {
+    const item = make("li");
+    const go = button("", () => jump(one), { className: "jump" });
+    go.append(named(visible(`${one.process}:${one.index}`, 60), "id"), named(visible(one.name || one.kind, 90), "what"));
+    go.title = visible(`${one.id}: ${one.name}`, 300);
+    item.append(go);
+    list.append(item);
+  }
+  return [...parts, list];
+};
+
+const listed = (entries, none) => {
+  if (!entries.length) return [make("p", none, "quiet")];
+  const parts = [pairs(entries.slice(0, SHOWN).map(([key, value]) => [whole(key), whole(String(value)), "long"]))];
+  if (entries.length > SHOWN) parts.push(make("p", `and ${count(entries.length - SHOWN)} more`, "quiet"));
+  return parts;
+};
+
+const messages = (title, ids) => {
+  if (!ids?.length) return [];
+  const list = make("ul");
+  for (const one of ids.slice(0, SHOWN)) {
+    const item = make("li");
+    item.append(named(whole(one), "code"));
+    list.append(item);
+  }
+  if (ids.length > SHOWN) list.append(make("li", `and ${count(ids.length - SHOWN)} more`, "quiet"));
+  return [make("h3", title), list];
+};
+
+const folded = (title, content) => {
+  const box = make("details");
+  box.append(make("summary", title), ...content);
+  return box;
+};
+
+const timeOf = (time) => (/^-?\d+$/.test(String(time)) ? clock(time) : whole(String(time)));

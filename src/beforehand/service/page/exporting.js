@@ -1,0 +1,97 @@
+// What is on the screen as a file: the scene drawn once more, by a pen that writes SVG or on a larger canvas.
+import { byId, say } from "./dom.js";
+import { CanvasPen, SvgPen, fit } from "./pen.js";
+import { palette } from "./palette.js";
+import { drawScene } from "./scene.js";
+import { visible } from "./text.js";
+
+const HEADS = 168; // For the names of the lanes, which are not part of the canvas on the page.
+
+const drawWhole = (pen, pane) => {
+  const view = pane.view();
+  const colours = palette();
+  pen.begin();
+  pen.rect(0, 0, view.width + HEADS, view.height);
+  pen.fill(colours.paper);
+  shifted(pen, HEADS, () => pen.clip(0, 0, view.width, view.height, () => drawScene(pen, view)));
+  for (const row of view.lanes) {
+    const y = row.y - view.top;
+    if (y < 30) continue;
+    const name = fit(visible(row.name, 80), HEADS - 40, row.folded ? 11 : 12.5, 600);
+    const half = row.folded ? 9 : 13;
+    pen.begin();
+    pen.roundRect(10, y - half, HEADS - 18, half * 2, half);
+    pen.fill(colours.tag);
+    pen.stroke(colours.tagBorder);
+    pen.text(10 + (HEADS - 18) / 2, y + 4.5, name, { size: row.folded ? 11 : 12.5, weight: 600, colour: colours.ink, align: "center" });
+  }
+};
+
+const shifted = (pen, dx, draw) => {
+  if (pen instanceof SvgPen) {
+    pen.parts.push(`<g transform="translate(${dx} 0)">`);
+    draw();
+    pen.parts.push("</g>");
+    return;
+  }
+  pen.context.save();
+  pen.context.translate(dx, 0);
+  draw();
+  pen.context.restore();
+};
+
+const titleOf = (pane) => {
+  const { execution, events } = pane.overview;
+  return `${visible(execution || "Space-time diagram", 120)}: ${events} events`;
+};
+
+export const svgOf = (pane) => {
+  const pen = new SvgPen(pane.camera.width + HEADS, pane.camera.height);
+  drawWhole(pen, pane);
+  return pen.document(titleOf(pane));
+};
+
+export const pngOf = (pane, scale = 2) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round((pane.camera.width + HEADS) * scale);
+  canvas.height = Math.round(pane.camera.height * scale);
+  const context = canvas.getContext("2d", { alpha: false });
+  context.scale(scale, scale);
+  drawWhole(new CanvasPen(context), pane);
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png");
+  });
+};
+
+const save = (blob, name) => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+};
+
+export const startExporting = (app) => {
+  const menu = byId("export-menu");
+  byId("export-svg").addEventListener("click", () => {
+    save(new Blob([svgOf(app.pane)], { type: "image/svg+xml" }), "diagram.svg");
+    menu.hidePopover?.();
+  });
+  byId("export-png").addEventListener("click", async () => {
+    menu.hidePopover?.();
+    try {
+      save(await pngOf(app.pane), "diagram.png");
+    } catch (error) {
+      say(error.message, { wrong: true });
+    }
+  });
+  byId("export-link").addEventListener("click", async () => {
+    menu.hidePopover?.();
+    try {
+      await navigator.clipboard.writeText(app.link());
+      say("The link to this view is on the clipboard.");
+    } catch {
+      say(`The link to this view is the address of this page: ${app.link()}`);
+    }
+  });
+};

@@ -1,0 +1,75 @@
+// The keys. All that a pointer can do can be done with them; the list in the page is made from the same table.
+import { byId, make } from "./dom.js";
+
+const PAN = 120; // px
+
+export const startKeyboard = (app) => {
+  const press = (id) => () => byId(id).click();
+  const pane = () => app.active;
+  const keys = [
+    ["/", "search", () => byId("search").focus()],
+    ["n", "next match", () => app.search.step(1)],
+    ["N", "previous match", () => app.search.step(-1)],
+    ["← → ↑ ↓", "go from event to event, along a process and across", null],
+    ["Shift + ← → ↑ ↓", "move the diagram", null],
+    ["PageUp PageDown", "move by a screen", null],
+    ["Home End", "to the beginning, to the end", null],
+    ["+", "zoom in", () => pane().zoom(1.5)],
+    ["-", "zoom out", () => pane().zoom(1 / 1.5)],
+    ["0", "show everything", () => pane().fit()],
+    ["Enter", "bring the chosen event into sight", null],
+    ["Escape", "choose nothing", () => app.selection.choose(null, null)],
+    ["c", "cut, on and off", press("cut-toggle")],
+    ["[", "move the cut back", () => app.cutBy(-1)],
+    ["]", "move the cut on", () => app.cutBy(1)],
+    ["s", "causal time or causal steps", press("axis")],
+    ["l", "list of the events in sight", press("list")],
+    ["m", "compare with another execution", press("compare")],
+    ["v", "follow what is reported", press("live")],
+    ["o", "look at a file", press("import")],
+    ["e", "save the picture", press("export")],
+    ["d", "light or dark", press("theme")],
+    ["f", "fold all processes, or none", () => app.foldAll()],
+    ["h", "show hidden processes again", () => app.showAll()],
+    ["?", "this list", press("keys")],
+    ["x, Alt + ↑ ↓, Enter", "at the name of a process: hide it, move it, fold it", null],
+  ];
+  const doing = new Map(keys.filter(([, , does]) => does).map(([key, , does]) => [key, does]));
+  doing.set("=", doing.get("+"));
+  doing.set("−", doing.get("-"));
+
+  const table = make("dl", "", "keys");
+  for (const [key, what] of keys) {
+    const row = make("div");
+    const name = make("dt");
+    name.append(make("kbd", key === "-" ? "−" : key));
+    row.append(name, make("dd", what));
+    table.append(row);
+  }
+  byId("manual-keys").append(table);
+  byId("keys").addEventListener("click", () => byId("manual").showModal());
+
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (event.target.closest("input, select, textarea, dialog")) return;
+    const onStage = event.target === document.body || event.target.closest(".board canvas");
+    const { camera } = pane();
+    const moves = {
+      ArrowLeft: [-PAN, 0],
+      ArrowRight: [PAN, 0],
+      ArrowUp: [0, -64],
+      ArrowDown: [0, 64],
+      PageUp: [-camera.width * 0.8, 0],
+      PageDown: [camera.width * 0.8, 0],
+    };
+    if (doing.has(event.key)) doing.get(event.key)();
+    else if (!onStage) return;
+    else if (event.key.startsWith("Arrow") && !event.shiftKey) app.selection.step(pane(), event.key);
+    else if (moves[event.key]) pane().pan(...moves[event.key]);
+    else if (event.key === "Home") pane().pan(camera.map.pos(0) - camera.width * 0.08);
+    else if (event.key === "End") pane().pan(camera.map.pos(camera.span, Infinity) - camera.width * 0.92);
+    else if (event.key === "Enter" && app.selection.relations) app.selection.pane.reveal(app.selection.relations, { close: true });
+    else return;
+    event.preventDefault();
+  });
+};

@@ -1,0 +1,111 @@
+// The event that was chosen: what it is, how all others are related to it, and what led to it.
+import { isAborted } from "./api.js";
+import { byId, say } from "./dom.js";
+import { describe, waiting } from "./details.js";
+import { Relations } from "./roles.js";
+
+export const LAST = 25;
+
+export class Selection {
+  constructor(app) {
+    this.app = app;
+    this.id = null;
+    this.pane = null;
+    this.relations = null;
+    this.control = null;
+  }
+
+  // `reveal`: bring it into sight; it may be anywhere.
+  async choose(pane, id, { reveal = false } = {}) {
+    this.control?.abort();
+    this.control = new AbortController();
+    const { signal } = this.control;
+    this.id = id;
+    this.pane = pane;
+    if (id === null) return this.clear();
+    const { api } = this.app;
+    const { source, execution, axis } = pane.asked;
+    const asked = { source, execution, id };
+    try {
+      const relations = await api.get("/api/relations", { ...asked, axis }, { signal });
+      this.relations = new Relations(relations, relations);
+      if (reveal) pane.reveal(relations, { close: true });
+      this.app.redraw();
+      this.app.remember();
+      byId("details").replaceChildren(waiting(id));
+      byId("help").hidden = true;
+      const [event, past, future, concurrent] = await Promise.all([
+        api.get("/api/event", asked, { signal }),
+        api.get("/api/past", { ...asked, last: LAST }, { signal }),
+        api.get("/api/future", { ...asked, limit: 1 }, { signal }).catch(unknown),
+        api.get("/api/concurrent", { ...asked, limit: 1 }, { signal }).catch(unknown),
+      ]);
+      this.show({ event, past, future: future?.future, concurrent: concurrent?.concurrent });
+    } catch (error) {
+      if (isAborted(error)) return;
+      this.id = null;
+      this.clear();
+      say(error.message, { wrong: true });
+    }
+  }
+
+  clear() {
+    this.relations = null;
+    byId("details").replaceChildren();
+    byId("help").hidden = false;
+    this.app.redraw();
+    this.app.remember();
+  }
+
+  show(found) {
+    const { app, pane } = this;
+    byId("details").replaceChildren(
+      ...describe(found, {
+        jump: (one) => this.choose(pane, `${one.process}:${one.index}`, { reveal: true }),
+        cutAfter: () => app.cut.after(pane, this.id, this.relations),
+        locate: () => pane.reveal(this.relations, { close: true }),
+      }),
+    );
+    byId("panel").scrollTop = 0;
+  }
+
+  decorate(view, pane) {
+    if (pane !== this.pane || !this.relations) return;
+    view.relations = this.relations;
+  }
+
+  // From the chosen event to its neighbours, by keys.
+  async step(pane, key) {
+    const spots = pane.spots.filter((spot) => spot.x >= 0 && spot.x <= pane.camera.width);
+    if (!spots.length) return say("No single events are in sight: zoom in first (+).");
+    const here = this.pane === pane && this.relations ? pane.spots.find((spot) => spot.role === "selected") : null;
+    if (!here) {
+      const middle = pane.camera.width / 2;
+      const near = spots.reduce((a, b) => (Math.abs(b.x - middle) < Math.abs(a.x - middle) ? b : a));
+      return this.choose(pane, pane.named(near.event.lane, near.event.index), { reveal: true });
+    }
+    const along = key === "ArrowLeft" ? -1 : key === "ArrowRight" ? 1 : 0;
+    const next = along ? neighbour(pane, here, along) : across(pane, here, key === "ArrowDown" ? 1 : -1);
+    if (next) return this.choose(pane, pane.named(next.event.lane, next.event.index), { reveal: true });
+  }
+}
+
+const unknown = (error) => {
+  if (isAborted(error)) throw error;
+  return null; // The count stays unknown; the rest is shown.
+};
+
+const neighbour = (pane, here, along) => {
+  const row = pane.spots.filter((spot) => spot.row.lane === here.row.lane).sort((a, b) => a.event.index - b.event.index);
+  return row[row.findIndex((spot) => spot.event.id === here.event.id) + along];
+};
+
+const across = (pane, here, step) => {
+  const { rows } = pane.lanes;
+  let at = rows.findIndex((row) => row.lane === here.row.lane) + step;
+  for (; at >= 0 && at < rows.length; at += step) {
+    const row = pane.spots.filter((spot) => spot.row.lane === rows[at].lane);
+    if (row.length) return row.reduce((a, b) => (Math.abs(b.x - here.x) < Math.abs(a.x - here.x) ? b : a));
+  }
+  return null;
+};
