@@ -5,6 +5,7 @@
 | `Group`          | members that deliver each other's messages in a chosen order       |
 | `TcpTransport`   | packets of a group over TCP                                        |
 | `NatsTransport`  | packets of a group over a stream of NATS                           |
+| `ReplicatedMap`  | a map that all members share; `ReplicatedStateMachine`: any state  |
 | `read_journal`   | what a member did, as events                                       |
 | `connect`        | a connection to a broker with JetStream                            |
 | `EmbeddedBroker` | a broker of one's own: for tests, and to try things out            |
@@ -24,6 +25,7 @@ from beforehand.runtime.live_merge import LiveLimits, LiveMerger, MergeFigures
 from beforehand.runtime.merge_output import LineOutput, StreamOutput
 from beforehand.runtime.nats import Connection, StreamAddress, connect, ensure_stream
 from beforehand.runtime.publisher import Publisher
+from beforehand.runtime.replicated import Machine, ReplicatedMap, ReplicatedStateMachine
 from beforehand.runtime.stream_reader import Fetched, Stored, StreamReader
 from beforehand.runtime.transports.base import Transport, TransportFigures
 from beforehand.runtime.transports.nats import NatsTransport
@@ -40,9 +42,12 @@ __all__ = [
     "LineOutput",
     "LiveLimits",
     "LiveMerger",
+    "Machine",
     "MergeFigures",
     "NatsTransport",
     "Publisher",
+    "ReplicatedMap",
+    "ReplicatedStateMachine",
     "Stored",
     "StreamAddress",
     "StreamOutput",

@@ -74,7 +74,7 @@ class Group:
         handler: Handler | None = None,
         state: str | Path | None = None,
         power_safe: bool = False,
-        checkpointing: bool = False,
+        restored: Callable[[bytes], None] | None = None,
         journal: bool = False,
         options: Mapping[str, Any] | None = None,
         reporter: Reporter | None = None,
@@ -83,7 +83,8 @@ class Group:
         """`peers`: the addresses of all members by name, this one's too: it listens there.
 
         With `journal`, all that happens stays in the state, for `read_journal`. `options` are those of the protocol.
-        With `checkpointing`, messages count as worked off when `checkpoint` is called, not when the handler ends.
+        With `restored`, messages count as worked off when `checkpoint` is called, not when the handler ends; it is
+        given the application's state that was kept then, before any message is handled.
         """
         if me not in peers:
             raise InputError(f"{me!r} is not among the members {', '.join(sorted(peers)) or '(none)'}")
@@ -96,7 +97,7 @@ class Group:
         self._peers: Final = dict(peers)
         self._transport: Final[Transport] = TcpTransport() if transport is None else transport
         self._handler: Final = handler
-        self._checkpointing: Final = checkpointing
+        self._restored: Final = restored
         self._reporter: Final = reporter
         self._state: Final = None if state is None else Path(state)
         self._power_safe: Final = power_safe
@@ -120,7 +121,6 @@ class Group:
         self._failure: BeforehandError | None = None
         self._closed = False
         self._figures: Final = GroupFigures()
-        self.application: bytes | None = None  # The state that `checkpoint` kept last, when the group is opened.
         self._last = 0  # The position of the last message that was worked off.
 
     # Life.
@@ -140,7 +140,9 @@ class Group:
                 self._state, group=self.name, process=self.me, order=self.order, power_safe=self._power_safe
             )
             incarnation, position = self._store.incarnation, self._store.position
-            self.application, waiting = self._member.restore()
+            application, waiting = self._member.restore()
+            if self._restored is not None and application is not None:
+                self._restored(application)
             self._inbox.extend(waiting)
             self._arrived.set()
         others = {name: address for name, address in self._peers.items() if name != self.me}
@@ -238,7 +240,7 @@ class Group:
         return self._taken[1]
 
     def checkpoint(self, application: bytes) -> None:
-        """With `checkpointing`: this is the application's state after the last message that was handled."""
+        """With `restored`: this is the application's state after the last message that was handled."""
         self._member.worked_off(self._last, application)
 
     async def _handle(self, handler: Handler) -> None:
@@ -260,7 +262,7 @@ class Group:
         position, message = delivered
         self._last = position
         self._figures.handled += 1
-        if not self._checkpointing:
+        if self._restored is None:
             self._member.worked_off(position)
         done = self._executing.pop(message.key, None)
         if done is not None and not done.done():

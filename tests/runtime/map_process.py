@@ -1,0 +1,38 @@
+"""One member of a replicated map as a process: sets random entries, writes its copy at SIGTERM, ends at another."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from beforehand.runtime import ReplicatedMap
+
+
+async def main(given: dict[str, Any]) -> None:
+    me, stop = given["me"], asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    choose = random.Random(f"{me} {given['start']}")
+    done = Path(given["done"])
+    async with ReplicatedMap(me, given["peers"], state=given["state"], checkpoint_every=7) as shared:
+        for _ in range(given["count"]):
+            key = f"key {choose.randrange(20)}"
+            await shared.set(key, b"%d" % choose.randrange(1000))
+            if choose.random() < 0.2:
+                await shared.delete(key)
+            with done.open("ab") as log:  # Told before it is counted: at least so many were executed.
+                log.write(b".")
+        await stop.wait()
+        await shared.read("key 0")  # Behind all that was executed anywhere before.
+        copy = {key: value.decode() for key, value in sorted(shared.items())}
+        Path(given["copy"]).write_text(json.dumps([shared.group.view.processes, copy]))
+        stop.clear()
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(sys.argv[1])))
