@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bad_wires import bad_wires
 
 from beforehand.events import Event
 from beforehand.history import History
@@ -134,3 +135,46 @@ def test_members_that_are_killed_and_restarted_deliver_one_order(
         assert set(orders["ada"]) == sent
         assert len(sent) == count * len(NAMES)
         judge(members, NAMES)
+
+
+@pytest.mark.parametrize("order", ["single-phase", "skeen", "causal-broadcast"])
+def test_members_behind_a_network_that_delays_and_cuts_lose_nothing(order: str, tmp_path: Path) -> None:
+    count = 25
+    with Members(tmp_path, order, count, pause=0.01) as members:
+        true = members.given["peers"]
+        with bad_wires(true, seed=len(order)) as places:
+            for name in NAMES:
+                members.start(name, peers={**places, name: true[name]})
+            members.until(NAMES, count * len(NAMES))
+            members.stop()
+        judge(members, NAMES)
+        for name in NAMES:
+            assert len(members.delivered(name)) == count * len(NAMES)
+
+
+@pytest.mark.parametrize("way", ["tcp", "nats"])
+def test_a_member_that_stays_away_is_evicted_and_the_rest_goes_on(
+    way: str, tmp_path: Path, broker: EmbeddedBroker
+) -> None:
+    stream = {} if way == "tcp" else {"stream": f"{broker.url}/EVICTING"}
+    stay = NAMES[:-1]
+    with Members(tmp_path, "lamport-total", 20, pause=0.01, **stream) as members:
+        for name in NAMES:
+            members.start(name, **({"evict": ["eve"]} if name == "ada" else {}))
+        while len(members.delivered("eve")) < 5:
+            time.sleep(0.05)
+        members.kill("eve")
+        of_eve = len([event for event in members.events("eve") if event.sends])
+        members.until(stay, 20 * len(stay))
+        deadline = time.monotonic() + 60
+        while any("view 1: ada bob cy dee" not in [event.name for event in members.events(name)] for name in stay):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        members.stop()
+        orders = {tuple(members.delivered(name)) for name in stay}
+        assert len(orders) == 1
+        delivered = orders.pop()
+        for name in stay:
+            assert sum(one.startswith(f"{name}.") for one in delivered) == 20
+        assert sum(one.startswith("eve.") for one in delivered) <= of_eve
+        judge(members, stay)
