@@ -60,8 +60,8 @@ export class Live {
     const atEnd = pane.pinned || (end <= camera.width && end > 0);
     const before = pane.overview;
     await pane.refresh({ signal });
-    if (before.events === 0 && pane.overview.events) return pane.fit();
-    if (this.on && atEnd && !pane.fitted && pane.overview.span > before.span) {
+    if (before.events === 0 && pane.overview.events) pane.fit();
+    else if (this.on && atEnd && !pane.fitted && pane.overview.span > before.span) {
       pane.pinned = true;
       pane.redraw();
     }
