@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "merge": "Merge what publishers send into one causal order, on Spark or live.",
     "publish": "Publish lines with stamps on a channel.",
     "subscribe": "Print the merged messages of a channel, in order.",
+    "chat": "Talk in a group, in an order of your choice.",
     "serve": "Take reports of events, answer what led to what, and show it on a page.",
     "token": "Make, list and revoke the tokens of a service.",
     "demo": "Explain a failed checkout in a shop of six processes.",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -13,7 +11,7 @@ import click
 
 from beforehand.cli.broker_options import broker_options, merge_options, merge_settings, stream_address
 from beforehand.cli.printing import echo_json, json_option
-from beforehand.errors import InputError
+from beforehand.cli.standard_input import lines_of
 
 if TYPE_CHECKING:
     from beforehand.ordering.merging import MergeSettings
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["publish"]
 
-_CHUNK = 65_536
-_LINE_MAX = 960 * 1024
 _WAIT_TOLD_NS = 2_000_000_000
 
 
@@ -103,7 +99,7 @@ async def _publish(
         publisher = await Publisher.open(connection, address, name, settings, first_sequence=first_sequence)
         first = publisher.sequence + 1
         try:
-            async for line in _lines(source):
+            async for line in lines_of(source):
                 await publisher.publish(channel, line)
             await publisher.close()
         except BaseException:
@@ -122,46 +118,3 @@ def _tell_how_far(first: int, stored: int, last: int) -> None:
     surely = f"numbers {first} to {stored} are stored" if stored >= first else "none is stored for sure"
     open_ends = f"; {stored + 1} to {last} may be stored or not" if last > stored else ""
     click.echo(f"published {last - first + 1:,} message(s): {surely}{open_ends}", err=True)
-
-
-async def _lines(source: IO[bytes]) -> AsyncIterator[bytes]:
-    """Lines without their ends, as they come.
-
-    A thread reads, for standard input may be a file, a pipe or a terminal. It is not waited for at the end.
-    """
-    loop = asyncio.get_running_loop()
-    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
-    room = threading.Semaphore(4)
-
-    def read() -> None:
-        while True:
-            room.acquire()
-            data: bytes | OSError
-            try:
-                data = getattr(source, "read1", source.read)(_CHUNK)
-            except OSError as error:
-                data = error
-            try:
-                loop.call_soon_threadsafe(chunks.put_nowait, data)
-            except RuntimeError:  # The loop has ended.
-                return
-            if not data or isinstance(data, OSError):
-                return
-
-    threading.Thread(target=read, daemon=True).start()
-    rest, number = b"", 0
-    while True:
-        chunk = await chunks.get()
-        room.release()
-        if isinstance(chunk, OSError):
-            raise chunk
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            number += 1
-            yield line.removesuffix(b"\r")
-        if len(rest) > _LINE_MAX:
-            raise InputError(f"line {number + 1} is longer than {_LINE_MAX:,} bytes: cut it")
-        if not chunk:
-            if rest:
-                yield rest
-            return

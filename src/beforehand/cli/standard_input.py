@@ -1,0 +1,61 @@
+"""Lines of standard input, or of a file, for commands that run on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from typing import IO
+
+from beforehand.errors import InputError
+
+__all__ = ["lines_of"]
+
+_CHUNK = 65_536
+_LINE_MAX = 960 * 1024
+
+
+async def lines_of(source: IO[bytes]) -> AsyncIterator[bytes]:
+    """Lines without their ends, as they come.
+
+    A thread reads, for standard input may be a file, a pipe or a terminal. It is not waited for at the end.
+    """
+    loop = asyncio.get_running_loop()
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    room = threading.Semaphore(4)
+    number = source.fileno()
+
+    def read() -> None:
+        while True:
+            room.acquire()
+            data: bytes | OSError
+            try:
+                # Past the buffer: its lock, held by a thread that waits, would abort the interpreter at its end.
+                data = os.read(number, _CHUNK)
+            except OSError as error:
+                data = error
+            try:
+                loop.call_soon_threadsafe(chunks.put_nowait, data)
+            except RuntimeError:  # The loop has ended.
+                return
+            if not data or isinstance(data, OSError):
+                return
+
+    threading.Thread(target=read, daemon=True).start()
+    rest, line_number = b"", 0
+    while True:
+        chunk = await chunks.get()
+        room.release()
+        if isinstance(chunk, OSError):
+            raise chunk
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            line_number += 1
+            yield line.removesuffix(b"\r")
+        if len(rest) > _LINE_MAX:
+            raise InputError(f"line {line_number + 1} is longer than {_LINE_MAX:,} bytes: cut it")
+        if not chunk:
+            if rest:
+                yield rest
+            return
