@@ -328,7 +328,9 @@ def test_a_member_that_sends_rubbish_is_cut_off_and_the_group_goes_on(packet: by
 
             from beforehand.runtime.transports.base import Identity
 
-            identity = Identity(group="group/fifo", process="c", incarnation="i", peers=rogue_peers)
+            identity = Identity(
+                group="group/fifo", process="c", incarnation="i", peers=rogue_peers, remember=lambda *_: True
+            )
             await rogue.start(identity, peers["c"], ignore, None)
             await until(lambda: "a" in rogue.figures.connected)
             rogue.send("a", packet)
@@ -409,5 +411,19 @@ def test_a_taken_port_and_wrong_sends_are_told_of() -> None:
                 await a.send(b"x" * (1024 * 1024 + 1))
             with pytest.raises(NotInViewError):
                 await a.send(b"x", "nobody")
+
+    asyncio.run(run())
+
+
+def test_that_a_member_came_back_without_its_state_is_known_after_a_restart_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        peers = addresses(("a", "b"))
+        async with Group("b", peers) as b, Group("a", peers, state=tmp_path / "a.db") as a:
+            await b.send(b"x")
+            await until(lambda: a.figures().delivered == 1)
+        async with Group("a", peers, state=tmp_path / "a.db"), Group("b", peers):
+            await until(lambda: "'b' came back without its state" in caplog.text)
 
     asyncio.run(run())

@@ -22,6 +22,7 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -121,6 +122,7 @@ class Group:
         self._failure: BeforehandError | None = None
         self._closed = False
         self._figures: Final = GroupFigures()
+        self._incarnations: Final[dict[str, str]] = {}  # Of the other members, without a state.
         self._last = 0  # The position of the last message that was worked off.
 
     # Life.
@@ -146,7 +148,13 @@ class Group:
             self._inbox.extend(waiting)
             self._arrived.set()
         others = {name: address for name, address in self._peers.items() if name != self.me}
-        identity = Identity(group=f"{self.name}/{self.order}", process=self.me, incarnation=incarnation, peers=others)
+        identity = Identity(
+            group=f"{self.name}/{self.order}",
+            process=self.me,
+            incarnation=incarnation,
+            peers=others,
+            remember=self._remember if self._store is None else self._store.remember,
+        )
         try:
             await self._transport.start(identity, self._peers[self.me], self._take, position)
         except BaseException:
@@ -320,6 +328,9 @@ class Group:
 
     # Inside.
 
+    def _remember(self, process: str, incarnation: str) -> bool:
+        return self._incarnations.setdefault(process, incarnation) == incarnation
+
     async def _take(self, sender: str, data: bytes) -> None:
         """A packet of `sender`; RemoteProtocolError if it breaks the rules."""
         packet = decode_packet(data)
@@ -334,7 +345,12 @@ class Group:
                 self._figures.put_off += 1
         if self._closed or self._failure is not None:
             return
-        self._member.call(lambda now: self._member.protocol.receive(sender, packet, now=now))
+        try:
+            self._member.call(lambda now: self._member.protocol.receive(sender, packet, now=now))
+        except RemoteProtocolError:
+            raise
+        except BeforehandError as error:  # A clock at its end, say: this member cannot go on.
+            self._fail(error)
         self._progress.set()
 
     def _tell(self, effects: Sequence[Effect], delivered: Sequence[Delivered]) -> None:
@@ -430,7 +446,5 @@ class Group:
 
 async def _within(event: asyncio.Event, seconds: float) -> None:
     """Wait for the event, but not for longer."""
-    try:
+    with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return

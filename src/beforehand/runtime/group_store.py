@@ -79,6 +79,15 @@ class GroupStore:
         """Of the transport."""
         return self._value("position")
 
+    def remember(self, process: str, incarnation: str) -> bool:
+        """Whether another member is the incarnation that it was when it was first heard of."""
+        key = f"incarnation of {process}"
+        known = self._value(key)
+        if known is None:
+            self._set(key, incarnation.encode())
+            return True
+        return known == incarnation.encode()
+
     @property
     def incarnation(self) -> str:
         """The same for as long as this file lives."""

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
+from beforehand.errors import RemoteProtocolError
+
 __all__ = ["KEY_BYTES_MIN", "Identity", "Take", "Transport", "TransportFigures", "cancel_all", "is_loopback"]
 
 KEY_BYTES_MIN: Final = 32
@@ -30,6 +32,12 @@ class Identity:
     process: str
     incarnation: str
     peers: Mapping[str, str]  # The addresses of the other members, by name. Nobody else is let in.
+    remember: Callable[[str, str], bool]  # A member, and its incarnation: whether it is the one that we know.
+
+    def check_incarnation(self, process: str, incarnation: str) -> None:
+        """RemoteProtocolError if a member came back as another."""
+        if not self.remember(process, incarnation):
+            raise RemoteProtocolError(f"{process!r} came back without its state: evict it, or restore its state")
 
 
 @dataclass(slots=True)

@@ -86,7 +86,6 @@ class NatsTransport:
         self._bytes = 0
         self._filled: Final = asyncio.Event()
         self._sequence = 0  # The last message of the stream that was taken.
-        self._incarnations: Final[dict[str, str]] = {}
         self._tasks: Final[list[asyncio.Task[None]]] = []
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:  # noqa: ARG002
@@ -106,6 +105,10 @@ class NatsTransport:
         full = len(self._queue) >= self._queue_packets_max or self._bytes + len(data) > self._queue_bytes_max
         if full or len(data) > PACKET_BYTES_MAX:
             self.figures.dropped += 1
+            if len(data) > PACKET_BYTES_MAX:
+                log.warning(
+                    "%s: a packet for %s is above %d bytes: not sent", self._identity.process, to, PACKET_BYTES_MAX
+                )
             return
         self._queue.append((to, data))
         self._bytes += len(data)
@@ -184,9 +187,7 @@ class NatsTransport:
         code = self._code(sender, self._identity.process, envelope.incarnation, envelope.packet)
         if not hmac.compare_digest(envelope.code, code):
             raise RemoteProtocolError(f"{sender}: the packet is forged or changed, or made with another key")
-        known = self._incarnations.setdefault(sender, envelope.incarnation)
-        if known != envelope.incarnation:
-            raise RemoteProtocolError(f"{sender!r} came back without its state: evict it, or restore its state")
+        self._identity.check_incarnation(sender, envelope.incarnation)
         self.figures.packets_in += 1
         await self._take(sender, envelope.packet)
 

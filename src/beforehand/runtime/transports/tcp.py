@@ -129,7 +129,6 @@ class TcpTransport:
         self._queue_bytes_max: Final = queue_bytes_max
         self._peers: Final[dict[str, _Outgoing]] = {}
         self._incoming: Final[dict[str, asyncio.StreamWriter]] = {}
-        self._incarnations: Final[dict[str, str]] = {}
         self._tasks: Final[set[asyncio.Task[None]]] = set()
         self._handshakes = 0
         self._said: Final[dict[str, float]] = {}
@@ -159,6 +158,8 @@ class TcpTransport:
         full = len(peer.queue) >= self._queue_packets_max or peer.bytes + len(data) > self._queue_bytes_max
         if full or len(data) > PACKET_BYTES_MAX:
             self.figures.dropped += 1
+            if len(data) > PACKET_BYTES_MAX:
+                self._say(f"{self._identity.process}: a packet for {to} is above {PACKET_BYTES_MAX} bytes: not sent")
             return
         peer.queue.append(data)
         peer.bytes += len(data)
@@ -315,9 +316,7 @@ class TcpTransport:
             if not hmac.compare_digest(proof.proof, _mac(session, b"sender")):
                 raise RemoteProtocolError("it does not have the key of the group")
         # Only now: who has not proved itself cannot change what we know.
-        known = self._incarnations.setdefault(hello.sender, hello.incarnation)
-        if known != hello.incarnation:
-            raise RemoteProtocolError(f"{hello.sender!r} came back without its state: evict it, or restore its state")
+        me.check_incarnation(hello.sender, hello.incarnation)
         return hello.sender, session
 
     async def _receive(self, sender: str, reader: asyncio.StreamReader, session: bytes | None) -> None:
