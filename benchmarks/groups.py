@@ -1,0 +1,210 @@
+"""Groups of five processes on loopback: deliveries per second and delay per protocol, beside a plain TCP fan-out.
+
+    python -m benchmarks.groups [SECONDS]
+
+Every member sends to all, as fast as it may: at most `WINDOW` of its own messages are not delivered to itself yet (in
+the fan-out: not echoed by all others). A delivery is a message handed to one member's application. The delay is from
+sending to delivery at another member, on one machine's clock. Writes GROUPS.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from beforehand.ordering import PROTOCOLS, Message
+from beforehand.runtime import Group
+
+__all__ = ["main"]
+
+RESULTS = Path(__file__).parent / "GROUPS.md"
+NAMES = ("a", "b", "c", "d", "e")
+WINDOW = 50
+PAYLOAD = 100
+PLAIN = "plain TCP fan-out"
+LEFT_OUT = {"causal-unicast", "rendezvous", "timed-delivery", "causal-merge"}  # To one at a time, or by the clock.
+
+
+async def member(me: str, peers: dict[str, str], order: str, seconds: float) -> dict[str, Any]:
+    """One member: how much it was handed, and how late."""
+    late: list[int] = []
+    count = mine = 0
+    room = asyncio.Event()
+    until = time.monotonic() + seconds
+
+    async def handle(message: Message) -> None:
+        nonlocal count, mine
+        count += 1
+        if message.sender == me:
+            mine += 1
+            room.set()
+        else:
+            late.append(time.time_ns() - int.from_bytes(message.payload[:8]))
+
+    async with Group(me, peers, order=order, handler=handle) as group:
+        await _all_there(group)
+        start, sent = time.monotonic(), 0
+        until = start + seconds
+        while time.monotonic() < until:
+            if sent - mine >= WINDOW:
+                room.clear()
+                await room.wait()
+                continue
+            await group.send(time.time_ns().to_bytes(8).ljust(PAYLOAD, b"."))
+            sent += 1
+        taken, cpu = time.monotonic() - start, time.process_time()
+        done = count
+        await asyncio.sleep(2)
+    return {"rate": done / taken, "late": late, "cpu": cpu / max(done, 1)}
+
+
+async def _all_there(group: Group) -> None:
+    while len(group.figures().transport.connected) < len(NAMES) - 1:
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)
+
+
+async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any]:
+    """The same load without a protocol: frames over TCP, echoed by their number."""
+    late: list[int] = []
+    count = 0
+    echoed = {name: 0 for name in peers if name != me}
+    room = asyncio.Event()
+    writers: dict[str, asyncio.StreamWriter] = {}
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal count
+        try:
+            while True:
+                size = int.from_bytes(await reader.readexactly(4))
+                data = await reader.readexactly(size)
+                count += 1
+                late.append(time.time_ns() - int.from_bytes(data[:8]))
+                writer.write(b"+")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def hear(name: str, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(4096):
+            echoed[name] += len(data)
+            room.set()
+
+    host, _, port = peers[me].rpartition(":")
+    server = await asyncio.start_server(serve, host, int(port))
+    tasks = []
+    for name in echoed:
+        host, _, port = peers[name].rpartition(":")
+        while name not in writers:
+            try:
+                reader, writers[name] = await asyncio.open_connection(host, int(port))
+                tasks.append(asyncio.create_task(hear(name, reader)))
+            except OSError:
+                await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)
+    start, sent = time.monotonic(), 0
+    while time.monotonic() < start + seconds:
+        if sent - min(echoed.values()) >= WINDOW:
+            room.clear()
+            await room.wait()
+            continue
+        frame = PAYLOAD.to_bytes(4) + time.time_ns().to_bytes(8).ljust(PAYLOAD, b".")
+        for writer in writers.values():
+            writer.write(frame)
+        count += 1  # To itself.
+        sent += 1
+        await asyncio.sleep(0)
+    taken, done, cpu = time.monotonic() - start, count, time.process_time()
+    await asyncio.sleep(2)
+    server.close()
+    for task in tasks:
+        task.cancel()
+    for writer in writers.values():
+        writer.close()
+    return {"rate": done / taken, "late": late, "cpu": cpu / max(done, 1)}
+
+
+def addresses() -> dict[str, str]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in NAMES]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(NAMES, sockets, strict=True)}
+
+
+def measure(order: str, seconds: float) -> tuple[float, float, float, float]:
+    """Deliveries per second of all members, median and 99 % of the delay in ms, processor µs per delivery."""
+    peers = addresses()
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.groups", "--member", json.dumps([name, peers, order, seconds])],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in NAMES
+    ]
+    found = [json.loads(process.communicate()[0]) for process in running]
+    late = sorted(each for one in found for each in one["late"])
+    cpu = statistics.mean(one["cpu"] for one in found) * 1e6
+    return sum(one["rate"] for one in found), late[len(late) // 2] / 1e6, late[len(late) * 99 // 100] / 1e6, cpu
+
+
+def main() -> int:
+    if len(sys.argv) == 3 and sys.argv[1] == "--member":
+        me, peers, order, seconds = json.loads(sys.argv[2])
+        doing = plain(me, peers, seconds) if order == PLAIN else member(me, peers, order, seconds)
+        print(json.dumps(asyncio.run(doing)))
+        return 0
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10
+    rows = {PLAIN: measure(PLAIN, seconds)}
+    for order in PROTOCOLS:
+        if order not in LEFT_OUT:
+            rows[order] = measure(order, seconds)
+            print(order, rows[order], flush=True)
+    base = rows[PLAIN][0]
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    load = f"every member sends {PAYLOAD} bytes to all, at most {WINDOW} of its own not delivered to itself"
+    columns = (
+        "order",
+        "deliveries per second, all members",
+        "times slower",
+        "delay to others, median, ms",
+        "99 %, ms",
+    )
+    lines = [
+        "# Groups",
+        "",
+        "Made by `make bench-groups`. Read ratios, not seconds: the machine is shared and noisy.",
+        "",
+        f"- {datetime.now(UTC):%Y-%m-%d}, {machine}",
+        f"- Five processes on loopback over TCP, without state; {load}; {seconds:g} s each.",
+        "",
+        f"| {' | '.join(columns)} |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {name} | {rate:,.0f} | {base / rate:.1f} | {median:.1f} | {most:.1f} |"
+            for name, (rate, median, most, _) in rows.items()
+        ),
+        "",
+        "Causal protocols deliver to the sender at once, so only the link holds their senders back: their delay is the",
+        "time in its queues.",
+        "",
+    ]
+    text = "\n".join(lines)
+    print(text)
+    RESULTS.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
