@@ -196,8 +196,8 @@ def main() -> int:
             for name, (rate, median, most, _) in rows.items()
         ),
         "",
-        "Causal protocols deliver to the sender at once, so only the link holds their senders back: their delay is the",
-        "time in its queues.",
+        "Causal protocols deliver to the sender at once, so only the link holds their senders back: their delay is",
+        "the time in its queues.",
         "",
     ]
     text = "\n".join(lines)
