@@ -48,7 +48,9 @@ def streaming(
         served = Served(store=service.store, queries=service.queries)
         streams = Streams(Bell(service.store))
         following = Following(service.store, Interest(where="name = meant", past=0), after=0)
-        asyncio.run(_call(talk, service, streams, EventStream(served, streams, following, **options)))
+        asyncio.run(
+            _call(talk, service, streams, EventStream(served, streams, following, holds=lambda: True, **options))
+        )
         assert streams.open == 0
 
 

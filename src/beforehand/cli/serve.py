@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from beforehand.cli.printing import json_option
 from beforehand.errors import InputError
 
 __all__ = ["serve"]
+
+_FILES = 4_096
 
 
 @click.command()
@@ -137,6 +140,7 @@ def serve(
         ),
     )
     _log_to_stderr()
+    _open_more_files()
     with Service(options) as service:
         what = str(store or directory)
 
@@ -151,6 +155,17 @@ def serve(
 
         service.run(started=started)
     click.echo("beforehand: stopped", err=True)
+
+
+def _open_more_files() -> None:
+    """Many systems let a process open 1,024 files unless it asks for more: fewer than its connections need."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _log_to_stderr() -> None:

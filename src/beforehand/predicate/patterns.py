@@ -18,12 +18,15 @@ __all__ = [
     "SEARCH_SECONDS_MAX",
     "Pattern",
     "compile_pattern",
+    "cost_of",
     "cut",
     "is_found",
 ]
 
 PATTERN_LENGTH_MAX: Final = 1_000
-PATTERN_COST_MAX: Final = 200_000  # See `_cost`. The worst found within it takes 0.3 s, 60 MB.
+PATTERN_COST_MAX: Final = (
+    200_000  # Of all in an expression; see `cost_of`. The worst found within it takes 0.3 s, 60 MB.
+)
 SEARCH_LENGTH_MAX: Final = 1_000_000
 SEARCH_SECONDS_MAX: Final = 0.1
 
@@ -72,10 +75,10 @@ def compile_pattern(text: str) -> Pattern:
         raise PredicateError(f"the pattern has {len(text)} characters, the limit is {PATTERN_LENGTH_MAX}")
     for flags in _FLAGS.findall(text):
         # Full case folding (f, and i under V1) does not look at the time limit: measured, 5 s for a limit
-        # of 0.1 s. Blanks and comments in a pattern (x) would hide repeats from `_cost`.
+        # of 0.1 s. Blanks and comments in a pattern (x) would hide repeats from `cost_of`.
         if "f" in flags or "x" in flags or "V1" in flags:
             raise PredicateError(f"the pattern sets flags (?{flags}): f, x and V1 cannot be used here")
-    if _cost(text) > PATTERN_COST_MAX:
+    if cost_of(text) > PATTERN_COST_MAX:
         raise PredicateError(f"the repeats in pattern {cut(text)} multiply too far: use smaller counts")
     try:
         compiled: Pattern = regex.compile(text, flags=regex.VERSION0, cache_pattern=False)
@@ -85,7 +88,7 @@ def compile_pattern(text: str) -> Pattern:
     return compiled
 
 
-def _cost(text: str) -> int:
+def cost_of(text: str) -> int:
     """An upper bound, in characters, of the pattern with its repeats written out.
 
     `regex` compiles `(...){n,m}` to n copies and a loop, and `(...)+` to one and a loop, so repeats inside

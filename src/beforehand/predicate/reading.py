@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from beforehand.errors import PredicateError
 from beforehand.events import parse_time
-from beforehand.predicate.patterns import cut
+from beforehand.predicate.patterns import PATTERN_COST_MAX, cost_of, cut
 from beforehand.predicate.tree import (
     DEPTH_MAX,
     FIELDS_SHOWN,
@@ -80,6 +80,7 @@ class _Parser:
         self._next = 0  # The token to take next; the last one is "end" and is taken once.
         self._levels = [_Level(0)]
         self._patterns = 0
+        self._cost = 0  # Of all patterns.
 
     def parse(self) -> Node:
         while True:
@@ -141,7 +142,11 @@ class _Parser:
                     f"more than {PATTERNS_MAX} patterns: join some with | inside", position=sign.position
                 )
         with _placed(value.position):
-            return Compare(compared, operator, _literal(compared, operator, value))
+            made = Compare(compared, operator, _literal(compared, operator, value))
+            self._cost += 0 if made.pattern is None else cost_of(made.pattern.pattern)
+            if self._cost > PATTERN_COST_MAX:
+                raise PredicateError("the repeats in the patterns multiply too far, together: use smaller counts")
+            return made
 
     def _field(self, token: _Token) -> Field:
         if token.kind != "word":

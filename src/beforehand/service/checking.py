@@ -1,8 +1,8 @@
 """Checks of what is stored: order of messages by `History`, reported clocks by what the observer found.
 
 FIFO, causal and total order are judged on the newest `CHECKED_MAX` events of an execution, in the deterministic
-order. What is found there is true of the whole: whatever led from one of them to another is among them too. What lies
-further back is not judged, and a note says so.
+order; on fewer where there are many processes (`CELLS_MAX`). What is found there is true of the whole: whatever led
+from one of them to another is among them too. What lies further back is not judged, and a note says so.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from itertools import islice
 from typing import Any, Final
 
 from beforehand.events import Event
+from beforehand.service import deadlines
 from beforehand.service.finding import walk
 from beforehand.service.view import View
 
-__all__ = ["CHECKED_MAX", "accepted", "check"]
+__all__ = ["CELLS_MAX", "CHECKED_MAX", "accepted", "check"]
 
 CHECKED_MAX: Final = 100_000
 """Events that are judged together."""
+
+CELLS_MAX: Final = 50_000_000
+"""Events × processes that are: the stamps of a `History` take four bytes each."""
 
 
 def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> dict[str, Any]:
@@ -28,17 +32,21 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
     from beforehand.history import History
 
     name = view.execution_name(execution)
-    rows = list(islice(walk(view, execution, None, newest=True, waiting=False), CHECKED_MAX + 1))
+    lanes = sum(member.events > 0 for member in view.members(execution).values())
+    most = min(CHECKED_MAX, max(CELLS_MAX // max(lanes, 1), 1))
+    rows = list(islice(walk(view, execution, None, newest=True, waiting=False), most + 1))
     notes = []
-    if len(rows) > CHECKED_MAX:
+    if len(rows) > most:
         rows.pop()
-        notes.append(f"only the newest {CHECKED_MAX} events were judged; for all of them, export and analyze")
+        notes.append(f"only the newest {most} events were judged; for all of them, export and analyze")
     (waiting,) = view.db.execute("SELECT count(*) FROM waits WHERE execution = ?", (execution,)).fetchone()
     if waiting:
         notes.append(f"{waiting} events wait for causes that are not here and were not judged")
     events = accepted(view, execution, [view.event(row) for row in rows])
+    deadlines.check()
     if any(event.clock is not None for event in events):
         events = [event for event in infer_messages(events) if isinstance(event, Event)]
+    deadlines.check()
     # Clocks have been judged when the events were stamped; here they would be judged by messages alone.
     found = History(replace(event, clock=None) for event in events).check(delta_ns=delta_ns, limit=limit)
     sql = """

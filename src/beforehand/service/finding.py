@@ -2,8 +2,9 @@
 
 The order is by causal time, size of past, process name, index and execution, as in `StoredHistory`. Within an
 execution it is that of an index. Executions are merged; one is opened only when its latest event may come next. A
-page ends after `limit` events or after `SCANNED_MAX` that were looked at; its cursor goes on from there. A cursor is
-the place of the last event that was looked at: events that come later, or move, lie before or behind it by their own.
+page ends after `limit` events, after `PAGE_BYTES_MAX` of them, or after `SCANNED_MAX` that were looked at; its cursor
+goes on from there. A cursor is the place of the last event that was looked at: events that come later, or move, lie
+before or behind it by their own.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from beforehand.service.schema import STAMPED
 from beforehand.service.view import COLUMNS, Row, View
 
 __all__ = [
+    "PAGE_BYTES_MAX",
     "SCANNED_MAX",
     "Page",
     "concurrent_spans",
     "decode_cursor",
     "future_spans",
     "page",
+    "size_of",
     "spans_in_order",
     "walk",
 ]
@@ -38,10 +41,14 @@ __all__ = [
 SCANNED_MAX: Final = 100_000
 """Events that one page looks at."""
 
+PAGE_BYTES_MAX: Final = 16 << 20
+"""Bytes of events, about, that one page holds: it ends with the event that reaches them."""
+
 Where = Callable[[Event], bool]
 Place = tuple[int, int, str, int, str]  # Causal time, size of past, process, index, execution.
 Span = tuple[int, int, int]  # A process, and its indexes from the second up to before the third.
 
+_ENTRY_BYTES: Final = 16  # Of a clock.
 _cursor: Final = msgspec.msgpack.Decoder(Place)
 
 
@@ -66,18 +73,28 @@ def page(view: View, rows: Iterator[Row], limit: int, where: Where | None) -> Pa
     """The next events of a walk that are meant."""
     found: list[Row] = []
     last: Row | None = None
+    size = 0
     for scanned, row in enumerate(rows):
-        if len(found) == limit or scanned == SCANNED_MAX:
+        if len(found) == limit or scanned == SCANNED_MAX or size >= PAGE_BYTES_MAX:
             assert last is not None
             return Page(found, urlsafe_b64encode(msgspec.msgpack.encode(_place(view, last))).decode())
         last = row
-        if where is None:
-            found.append(row)
-            continue
-        deadlines.check()  # A regular expression may take its time with each event.
-        if where(view.event(row, clock=False)):
-            found.append(row)
+        if where is not None:
+            deadlines.check()  # A regular expression may take its time with each event.
+            if not where(view.event(row, clock=False)):
+                continue
+        found.append(row)
+        size += size_of(view, row)
     return Page(found, None)
+
+
+def size_of(view: View, row: Row) -> int:
+    """Bytes that an event takes in an answer, about."""
+    size = len(row.name) + len(row.content or b"") + len(row.clock or b"")
+    size += 2 * (len(view.member(row.process).name) + len(view.execution_name(row.execution)))  # In the id, too.
+    if row.clocked and row.clock is None:  # Its clock is its stamp.
+        size += _ENTRY_BYTES * len(view.members(row.execution))
+    return size
 
 
 def walk(view: View, execution: int | None, after: Place | None, *, newest: bool, waiting: bool) -> Iterator[Row]:

@@ -1,7 +1,8 @@
 """Files that were dropped on the page: read by a process of its own, and kept in memory for a while.
 
 1. Nothing of it is stored: an import is gone when the service stops, after `SECONDS_MAX` without a question, or when
-   newer ones need its room (`KEPT_MAX` imports, `EVENTS_KEPT_MAX` events together): the one not used for longest.
+   newer ones need its room (`KEPT_MAX` imports, `EVENTS_KEPT_MAX` events and `BYTES_KEPT_MAX` together): the one not
+   used for longest.
 2. Whoever may read what the service serves may import, and may read every import whose name they know. Names cannot
    be guessed, but they are no secret: they stand in permalinks.
 3. A file that is too large, no log, or a trap costs a process that is limited in time and memory, and gives one line.
@@ -38,6 +39,7 @@ __all__ = ["EVENTS_MAX", "Imports"]
 EVENTS_MAX: Final = 200_000
 """Events of one file."""
 EVENTS_KEPT_MAX: Final = 400_000
+BYTES_KEPT_MAX: Final = 512 << 20  # As they came from the process that read them.
 KEPT_MAX: Final = 16
 SECONDS_MAX: Final = 3_600.0
 PARSE_SECONDS_MAX: Final = 30.0
@@ -50,6 +52,7 @@ class _Import:
     remembered: Remembered
     viewer: Viewer
     used: float  # When it was asked for last.
+    size: int  # Bytes of its events.
 
 
 class Imports:
@@ -85,7 +88,7 @@ class Imports:
             raise HttpError(503, f"{WAITING_MAX + 1} files are being imported: try again in a moment")
         try:
             with self._reading:
-                parsed = self._parsed(name, content, chosen)
+                parsed, size = self._parsed(name, content, chosen)
                 if parsed.error is not None:
                     raise InputError(parsed.error)
                 if not parsed.events:
@@ -96,7 +99,7 @@ class Imports:
             self._turns.release()
         source = f"imp-{secrets.token_urlsafe(12)}"
         viewer = Viewer(FrozenSource(source, remembered.queries, remembered))
-        gone = self._keep(source, _Import(remembered, viewer, self._clock()))
+        gone = self._keep(source, _Import(remembered, viewer, self._clock(), size))
         for one in gone:
             one.viewer.close()
         more = len(remembered.rejections) - len(parsed.rejections)
@@ -146,13 +149,16 @@ class Imports:
             while len(self._kept) > 1:
                 _, oldest = next(iter(self._kept.items()))
                 events = sum(len(one.remembered) for one in self._kept.values())
+                size = sum(one.size for one in self._kept.values())
                 is_old = new.used - oldest.used > SECONDS_MAX
-                if not is_old and len(self._kept) <= KEPT_MAX and events <= EVENTS_KEPT_MAX:
+                has_room = len(self._kept) <= KEPT_MAX and events <= EVENTS_KEPT_MAX and size <= BYTES_KEPT_MAX
+                if has_room and not is_old:
                     break
                 gone.append(self._kept.popitem(last=False)[1])
         return gone
 
-    def _parsed(self, name: str, content: bytes, chosen: str | None) -> Parsed:
+    def _parsed(self, name: str, content: bytes, chosen: str | None) -> tuple[Parsed, int]:
+        """What the file holds, and how many bytes that is."""
         with tempfile.TemporaryDirectory(prefix="beforehand-import-") as folder:
             path = Path(folder) / f"file{suffix_of(content)}"
             path.write_bytes(content)
@@ -175,7 +181,7 @@ class Imports:
                     "analyze it (beforehand analyze), and open the history directory"
                 ) from None
         try:
-            return msgspec.msgpack.decode(done.stdout, type=Parsed)
+            return msgspec.msgpack.decode(done.stdout, type=Parsed), len(done.stdout)
         except msgspec.MsgspecError:
             raise InputError(
                 f"{_shown(name)} could not be read: it takes too much memory; analyze it, and open the history "

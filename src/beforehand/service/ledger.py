@@ -16,6 +16,8 @@ from beforehand.service.stamps import Stamps
 
 __all__ = ["DEAF", "Ledger", "Pending"]
 
+_DETAIL_MAX: Final = 2_000  # Characters of a rejection that are kept; messages are kept whole.
+_QUOTED_MAX: Final = 1_000
 DEAF: Final = 2  # waits.expired: the deadline has passed, and the event's clock is part of a cycle.
 
 Key = tuple[int, int]  # An event: the number of its process, and its index.
@@ -109,10 +111,10 @@ class Ledger:
         row = (
             execution,
             rejection.reason,
-            _text(rejection.detail),
+            _text(rejection.detail[:_DETAIL_MAX]),
             None if rejection.message is None else _text(rejection.message),
             _text(msgspec.json.encode([_text(event) for event in events]).decode()),
-            _text(rejection.text),
+            _text(rejection.text[:_QUOTED_MAX]),
             None if rejection.file is None else _text(rejection.file),
             rejection.line,
             rejection.offset,

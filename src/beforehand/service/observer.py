@@ -61,6 +61,8 @@ class Observer:
         while True:
             while self._ready:
                 self._examine(self._ready.popleft())
+                if self._ledger.stamps.is_full:
+                    self._ledger.flush()
             if self._ledger.steps <= 0 or not self._wake_stored():
                 break
 

@@ -130,8 +130,11 @@ class Directory(Answers):
                     if len(found) == limit or looked == SCANNED_MAX:
                         return Found(found, after)
                     seen, looked, after = seen + 1, looked + 1, place
-                    if where is None or condition.exact or where(event):
-                        found.append((event, place))
+                    if where is not None and not condition.exact:
+                        check()  # A pattern may take its time with each event.
+                        if not where(event):
+                            continue
+                    found.append((event, place))
                 if seen < rows:
                     return Found(found, None)
                 rows = min(rows * 8, SCANNED_MAX)

@@ -40,7 +40,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beforehand.errors import InputError
+from beforehand.errors import BeforehandError, InputError
 from beforehand.events import Event, Rejection
 from beforehand.formats.spans import LogRecord, ReferenceKind, Span, process_of, read_otlp, spans_to_events
 from beforehand.service.ingest import Ingest
@@ -48,7 +48,7 @@ from beforehand.service.late_spans import laned_late
 from beforehand.service.store import Store
 from beforehand.service.work import BusyError
 
-__all__ = ["LOGS", "Collected", "Collector", "CollectorSettings"]
+__all__ = ["LOGS", "Collected", "Collector", "CollectorSettings", "LargeError"]
 
 LOGS: Final = "otlp-logs"
 """The execution of log records that belong to no trace."""
@@ -98,6 +98,10 @@ class Collected:
         return not self.records and bool(self.rejections)
 
 
+class LargeError(BeforehandError):
+    """A request of too many records: nothing of it was kept."""
+
+
 class Collector:
     """Of one store. `read` may run anywhere; `keep` and `settle` may be called by any thread."""
 
@@ -115,7 +119,8 @@ class Collector:
         self._clock: Final = clock
 
     def read(self, body: bytes) -> Collected:
-        """The records of a request, JSON or protobuf."""
+        """The records of a request, JSON or protobuf; `LargeError` if there are more than a batch may have."""
+        most = self._store.settings.batch_events_max
         records: list[tuple[str, bytes, bytes]] = []
         rejections: list[Rejection] = []
         try:
@@ -125,6 +130,8 @@ class Collector:
                     (rejections if isinstance(made, Rejection) else records).append(made)  # type: ignore[arg-type]
                 elif isinstance(found, Rejection):
                     rejections.append(found)
+                if len(records) + len(rejections) > most:
+                    raise LargeError(f"more than {most} spans and log records, or faults: send less at once")
         except InputError as error:
             rejections.append(Rejection(reason="unreadable", detail=str(error)))
         return Collected(records, rejections)
@@ -154,6 +161,7 @@ class Collector:
     def settle(self) -> int:
         """Close the traces that are due; how many were. Call it every second or so."""
         now = self._clock()
+        self._set_back(now)
         with self._store.reading() as db:
             sql = "SELECT trace FROM traces WHERE due <= ? AND records > 0 AND trace > '' ORDER BY due LIMIT ?"
             due = [trace for (trace,) in db.execute(sql, (now, _CLOSED_AT_ONCE))]
@@ -169,6 +177,18 @@ class Collector:
         if failed is not None:
             raise failed
         return closed
+
+    def _set_back(self, now: int) -> None:
+        """If the clock was far ahead and was set right, traces were heard of in what is now the future."""
+        settings = self.settings
+        latest = now + max(settings.quiet_ns, settings.orphaned_ns, settings.open_ns, settings.kept_ns)
+        with self._store.reading() as db:
+            if db.execute("SELECT 1 FROM traces WHERE due > ? LIMIT 1", (latest,)).fetchone() is None:
+                return
+        with self._store.transaction() as db:
+            sql = """
+                UPDATE traces SET begun = min(begun, ?), heard = ?, due = ? + iif(records > 0, ?, ?) WHERE due > ?"""
+            db.execute(sql, (now, now, now, settings.quiet_ns, settings.kept_ns, latest))
 
     # Keeping.
 

@@ -13,7 +13,7 @@ Any thread may call any method; each call takes one reader of the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,7 @@ from beforehand.formats import to_json
 from beforehand.predicate import Predicate
 from beforehand.service import cutting, deadlines, finding
 from beforehand.service.checking import check
+from beforehand.service.finding import PAGE_BYTES_MAX
 from beforehand.service.past import (
     RANGES_MAX,
     missing_messages,
@@ -268,13 +269,12 @@ class Queries:
             WHERE id > ? ORDER BY id LIMIT ?"""
         keys = ("execution", "reason", "detail", "message", "events", "text", "file", "line", "offset")
         with self._store.reading() as db:
-            rows = db.execute(sql, (after, size + 1)).fetchall()
+            rows, more = _some(db.execute(sql, (after, size + 1)), size)
             dropped = db.execute("SELECT value FROM counts WHERE name = 'rejected_dropped'").fetchone()
-        found = [dict(zip(keys, row[1:], strict=True)) for row in rows[:size]]
+        found = [dict(zip(keys, row[1:], strict=True)) for row in rows]
         for one in found:
             one["events"] = msgspec.json.decode(one["events"])
-        more = len(rows) > size
-        cursor = rows[size - 1][0] if more else None
+        cursor = rows[-1][0] if more else None
         return {"rejected": found, "more": more, "cursor": cursor, "dropped": dropped[0] if dropped else 0}
 
     # Inside.
@@ -296,6 +296,7 @@ class Queries:
                 raise InputError(f"there is no process {process!r} in the execution of {view.event_id(row.key)}")
             only = ids[process]
         chosen: list[Row] = []
+        size = 0
         if last:
             for scanned, one in enumerate(newest_first(view, reach, row.key, only)):
                 if scanned == PAST_SCANNED_MAX:
@@ -304,7 +305,11 @@ class Queries:
                 deadlines.check()
                 if where is None or where(view.event(one, clock=False)):
                     chosen.append(one)
+                    size += finding.size_of(view, one)
                     if len(chosen) == last:
+                        break
+                    if size >= PAGE_BYTES_MAX:
+                        notes.append(f"only the last {len(chosen)} events are shown: they have {size} bytes")
                         break
         return [view.record(one) for one in reversed(chosen)]
 
@@ -324,6 +329,18 @@ def _page_size(limit: int, *, least: int = 1) -> int:
     if not least <= limit <= PAGE_MAX:
         raise InputError(f"{limit} events are asked for: ask for {least} to {PAGE_MAX}")
     return limit
+
+
+def _some(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """The first rows, as many and as large as a page may be, and whether there are more."""
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        if len(found) == limit or size >= PAGE_BYTES_MAX:
+            return found, True
+        found.append(row)
+        size += sum(len(value) for value in row if isinstance(value, str))
+    return found, False
 
 
 def _paged(view: View, found: finding.Page) -> Document:

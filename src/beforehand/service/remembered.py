@@ -183,8 +183,8 @@ class Remembered(Answers):
             place, event = run[at]
             if len(found) == limit or looked == SCANNED_MAX:
                 return Found([(one, at_place) for at_place, one in found], last)
-            if not looked % 1_000:
-                check()
+            if where is not None or not looked % 1_000:
+                check()  # A pattern may take its time with each event.
             last = place
             if inside is not None:
                 first, end = inside.get(event.process, (1, 0))
@@ -208,13 +208,14 @@ class Remembered(Answers):
 
     def explain(self, event: EventId, last: int, where: Predicate | None, process: str | None) -> Explanation:
         history = self.history(event.execution)
-        if process is None:
-            return history.explain(event, last=last, where=where)
-        if process not in history.processes:
+        if process is not None and process not in history.processes:
             raise InputError(f"there is no process {process!r} in the execution of {event}")
-        return history.explain(
-            event, last=last, where=lambda one: one.process == process and (where is None or where(one))
-        )
+
+        def meant(one: Event) -> bool:
+            check()
+            return process in (None, one.process) and (where is None or where(one))
+
+        return history.explain(event, last=last, where=None if process is None and where is None else meant)
 
     def relate(self, first: EventId, second: EventId) -> Related:
         if first.execution != second.execution:

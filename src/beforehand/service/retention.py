@@ -152,13 +152,14 @@ class Retention:
         with self._store.reading() as db:
             row = db.execute("SELECT seq, at FROM marks ORDER BY seq DESC LIMIT 1").fetchone()
             (count,) = db.execute("SELECT count(*) FROM marks").fetchone()
-            if row is not None and now - row[1] < self._every:
+            if row is not None and 0 <= now - row[1] < self._every:
                 return
             (newest,) = db.execute("SELECT coalesce(max(seq), 0) FROM journal").fetchone()
-            if row is not None and row[0] == newest:
+            if row is not None and row[0] == newest and row[1] <= now:
                 return  # All of it was there at the time of that mark already.
             arrived = _events(db) + _count(db, "removed")
         with self._store.transaction() as db:
+            db.execute("UPDATE marks SET at = ? WHERE at > ?", (now, now))  # The clock was set back.
             db.execute("INSERT OR IGNORE INTO marks VALUES(?, ?, ?)", (newest, now, arrived))
             if count > _MARKS_MAX:
                 sql = """

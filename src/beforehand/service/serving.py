@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import logging
@@ -43,6 +44,8 @@ __all__ = ["PORT", "Options", "Service"]
 
 PORT: Final = 7171
 STOP_SECONDS: Final = 5
+_SEND_BYTES: Final = 256 << 10
+_EVERYWHERE: Final = {"0.0.0.0", "[::]"}  # Nobody's name.  # noqa: S104
 _log: Final = logging.getLogger("beforehand.service")
 
 
@@ -124,6 +127,8 @@ class Service:
         chores = threading.Thread(target=self._work, args=(done,), name="beforehand-settle", daemon=True)
         chores.start()
         self._server = _Server(self._config(), self.served, started)
+        quiet = _Quiet(self.served)
+        logging.getLogger("uvicorn.error").addFilter(quiet)
         # Uvicorn raises the signals that it got again when it has stopped; by then they were obeyed.
         kept: list[tuple[int, object]] = []
         if threading.current_thread() is threading.main_thread():
@@ -131,6 +136,7 @@ class Service:
         try:
             self._server.run(sockets=[self.socket])
         finally:
+            logging.getLogger("uvicorn.error").removeFilter(quiet)
             for number, handler in kept:
                 signal.signal(number, handler)  # type: ignore[arg-type]
             self.served.stopping.set()
@@ -248,6 +254,18 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class _Quiet(logging.Filter):
+    """A request that is cut off when the service stops is no fault: Uvicorn says how many, and needs no traceback."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__()
+        self._served: Final = served
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not (isinstance(error, asyncio.CancelledError) and self._served.stopping.is_set())
+
+
 def _is_loopback(host: str) -> bool:
     """Whether nobody else can reach this address."""
     try:
@@ -264,12 +282,12 @@ def _is_loopback(host: str) -> bool:
 def _hosts(options: Options) -> Hosts:
     """By which names it may be called. Bound to all addresses and told no names, it takes any: tokens guard it."""
     allowed = {_host_name(name) for name in options.allow_hosts}
+    own = {f"[{options.host}]".lower() if ":" in options.host else options.host.lower()} - _EVERYWHERE
     if _is_loopback(options.host):
-        own = {f"[{options.host}]" if ":" in options.host else options.host.lower()}
         return Hosts(
             names=LOOPBACK_NAMES | own | allowed, tokens_required=options.require_token or bool(options.allow_hosts)
         )
-    return Hosts(names=LOOPBACK_NAMES | allowed if allowed else None, tokens_required=True)
+    return Hosts(names=LOOPBACK_NAMES | own | allowed if allowed else None, tokens_required=True)
 
 
 def _host_name(text: str) -> str:
@@ -299,6 +317,8 @@ def _bound(options: Options) -> socket.socket:
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Connections have it too. A smaller one shows sooner whether a client takes anything (connections.py).
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         opened.bind(address)
         opened.listen(2048)
     except OSError as error:

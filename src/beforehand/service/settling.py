@@ -27,6 +27,8 @@ _CLOCK: Final = "~clock "
 
 def expire(ledger: Ledger, now: int) -> list[Key]:
     """The events whose deadline has passed and that did not know it yet; now they do."""
+    # The clock was set back: whoever began to wait in what is now the future begins now.
+    ledger.db.execute("UPDATE waits SET since = ? WHERE expired = 0 AND since > ?", (now, now))
     sql = "SELECT process, idx FROM waits WHERE expired = 0 AND since <= ? ORDER BY since LIMIT ?"
     keys = ledger.db.execute(sql, (now - ledger.settings.deadline_ns, ledger.settings.steps_max)).fetchall()
     ledger.db.executemany("UPDATE waits SET expired = 1 WHERE process = ? AND idx = ?", keys)

@@ -16,9 +16,11 @@ from typing import Final
 from beforehand.service.records import Entries, decode_entries
 from beforehand.service.schema import NO_TIME, STAMPED
 
-__all__ = ["FULL_EVERY", "Stamp", "Stamps", "read_stamp"]
+__all__ = ["ENTRIES_MAX", "FULL_EVERY", "Stamp", "Stamps", "read_stamp"]
 
 FULL_EVERY: Final = 32
+ENTRIES_MAX: Final = 4_000_000
+"""Entries of stamps in memory, those that are shared counted once: a few hundred megabytes."""
 
 
 class Stamp:
@@ -35,20 +37,31 @@ class Stamp:
 class Stamps:
     """Recent stamps by (process, index), the least recently used first to go; the store has them all.
 
-    What the running transaction stamped is not in the store yet, so it stays until `flushed`.
+    What the running transaction stamped is not in the store yet, so it stays until `flushed`, which has to be soon
+    when it `is_full`: stamps of executions with thousands of processes are large.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, entries_max: int | None = None) -> None:
         self._limit: Final = limit
-        self._kept: OrderedDict[tuple[int, int], Stamp] = OrderedDict()  # At most `limit`.
-        self._fresh: dict[tuple[int, int], Stamp] = {}  # Bounded by the transaction.
+        self._entries_max: Final = ENTRIES_MAX if entries_max is None else entries_max
+        self._kept: OrderedDict[tuple[int, int], Stamp] = OrderedDict()  # At most `limit`, and `entries_max`.
+        self._fresh: dict[tuple[int, int], Stamp] = {}  # Bounded by the transaction, and by `is_full`.
+        self._shared: dict[int, int] = {}  # How many of both have these entries, by their identity.
+        self._entries = 0  # Of both, those that are shared counted once.
 
     def __contains__(self, key: tuple[int, int]) -> bool:
         return key in self._fresh or key in self._kept
 
     def put(self, key: tuple[int, int], stamp: Stamp) -> None:
         """A stamp that the running transaction made."""
+        self._drop(self._fresh.pop(key, None))
         self._fresh[key] = stamp
+        self._count(stamp)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what is fresh is to be written now."""
+        return self._entries > 2 * self._entries_max
 
     def get(self, db: sqlite3.Connection, key: tuple[int, int]) -> Stamp:
         """The stamp of an event that has one; `_REMOVED` if retention has removed it.
@@ -65,20 +78,44 @@ class Stamps:
 
     def flushed(self) -> None:
         """What was fresh is in the store now."""
-        for key, stamp in self._fresh.items():
-            self._keep(key, stamp)
-        self._fresh.clear()
+        fresh, self._fresh = self._fresh, {}
+        for key, stamp in fresh.items():
+            self._drop(self._kept.pop(key, None))
+            self._kept[key] = stamp
+        self._shrink()
 
     def forget(self) -> None:
         """The store has changed behind our back: stamps were raised, or a transaction was undone."""
         self._kept.clear()
         self._fresh.clear()
+        self._shared.clear()
+        self._entries = 0
 
     def _keep(self, key: tuple[int, int], stamp: Stamp) -> None:
+        self._count(stamp)
+        self._drop(self._kept.pop(key, None))
         self._kept[key] = stamp
-        self._kept.move_to_end(key)
-        if len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        most = 2 * self._entries_max if self._fresh else self._entries_max
+        while self._kept and (len(self._kept) > self._limit or self._entries > most):
+            self._drop(self._kept.popitem(last=False)[1])
+
+    def _count(self, stamp: Stamp) -> None:
+        same = self._shared.get(id(stamp.entries), 0)
+        self._shared[id(stamp.entries)] = same + 1
+        if not same:
+            self._entries += len(stamp.entries)
+
+    def _drop(self, stamp: Stamp | None) -> None:
+        if stamp is None:
+            return
+        same = self._shared.pop(id(stamp.entries)) - 1
+        if same:
+            self._shared[id(stamp.entries)] = same
+        else:
+            self._entries -= len(stamp.entries)
 
 
 _REMOVED: Final = Stamp({}, 0, NO_TIME)

@@ -183,11 +183,14 @@ class Store:
         """A lock that any system frees when its process ends, however it ends: a transaction on a file beside."""
         if self.path.is_dir() or not self.path.parent.is_dir():
             raise InputError(f"{str(self.path)!r} cannot be a store: name a file in a directory that is there")
-        lock = sqlite3.connect(f"{self.path}-writer", timeout=0, isolation_level=None, check_same_thread=False)
+        name = f"{os.path.realpath(self.path)}-writer"  # Beside the file itself, whatever link it was called by.
+        lock = None
         try:
+            lock = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
-            lock.close()
+            if lock is not None:
+                lock.close()
             if "locked" in str(error):
                 raise InputError(f"another process writes to the store {str(self.path)!r}: stop it first") from None
             raise InputError(f"cannot write beside the store {str(self.path)!r}: {error}") from None
@@ -195,8 +198,9 @@ class Store:
 
     def _open_writer(self) -> sqlite3.Connection:
         try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # Made for its owner: tokens guard the rest.
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
+        except (OSError, sqlite3.Error) as error:
             raise InputError(f"cannot open the store {str(self.path)!r}: {error}") from None
         try:
             db.execute("PRAGMA journal_mode = WAL")

@@ -63,8 +63,10 @@ class Token:
 
 
 def access_path(source: str | os.PathLike[str]) -> Path:
-    """The file with the tokens of a store, or of a history directory."""
+    """The file with the tokens of a store, or of a history directory; the same one by whatever link it is called."""
     path = Path(source)
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     return path.with_name(f"{path.name}-access") if path.name else Path(f"{path}-access")
 
 

@@ -24,7 +24,7 @@ from beforehand.service.http.errors import HttpError
 from beforehand.service.served import Served
 from beforehand.service.tokens import Scope, Token
 
-__all__ = ["LOCAL", "Caller", "needs", "needs_nothing", "scope_of"]
+__all__ = ["LOCAL", "Caller", "needs", "needs_nothing", "scope_of", "still_may"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,9 @@ class _Needs:
         self.scope: Final = scope
 
     async def __call__(self, request: Request) -> Caller:
+        return self.caller(request)
+
+    def caller(self, request: Request) -> Caller:
         caller = caller_of(request.app.state.served, request.headers.get("authorization"))
         if not caller.may(self.scope):
             has = caller.token.scope if caller.token is not None else "none"
@@ -81,6 +84,15 @@ class _Needs:
 
 
 _NEEDS: Final[dict[Scope, _Needs]] = {scope: _Needs(scope) for scope in ("report", "read", "admin")}
+
+
+def still_may(request: Request, scope: Scope) -> bool:
+    """Whether the caller of a request that goes on may still do this: tokens are revoked meanwhile."""
+    try:
+        _NEEDS[scope].caller(request)
+    except HttpError:
+        return False
+    return True
 
 
 def scope_of(call: object) -> str | None:

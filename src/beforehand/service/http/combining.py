@@ -6,7 +6,8 @@ more, and events would wait in the store for others that came in the same moment
 
 1. A batch is answered when its transaction has ended. If that failed, nothing of it is there, and it may be sent
    again.
-2. At most `Limits.writes_waiting_max` batches wait; one more is a `BusyError`.
+2. At most `Limits.writes_waiting_max` batches wait, and `Limits.bodies_bytes_max` of their texts, decompressed; one
+   more is a `BusyError`.
 3. A batch with which a transaction fails for a bug of ours is tried alone, so that it does not take others with it.
 """
 
@@ -34,11 +35,15 @@ Batch = Sequence[Event | Rejection]
 class Combined:
     """The way of all reports to the writer; used from one event loop."""
 
-    def __init__(self, ingest: Ingest, work: Work, *, events_max: int, waiting_max: int) -> None:
+    def __init__(
+        self, ingest: Ingest, work: Work, *, events_max: int, waiting_max: int, waiting_bytes_max: int = 256 << 20
+    ) -> None:
         self._ingest: Final = ingest
         self._work: Final = work
         self._events_max: Final = events_max
         self._waiting_max: Final = waiting_max
+        self._waiting_bytes_max: Final = waiting_bytes_max
+        self._waiting_bytes = 0  # Of those that wait or are being stored, as they were decompressed.
         self._queue: deque[tuple[Batch, asyncio.Future[Receipt]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._coming = 0  # Batches that are being read and decoded.
@@ -55,15 +60,21 @@ class Combined:
             if not self._coming:
                 self._came.set()
 
-    async def report(self, batch: Batch) -> Receipt:
-        """Store a batch; what became of it."""
+    async def report(self, batch: Batch, *, size: int = 0) -> Receipt:
+        """Store a batch, whose text has this size; what became of it."""
         if len(self._queue) >= self._waiting_max:
             raise BusyError(f"{len(self._queue)} reports wait: send them again in a moment")
+        if self._waiting_bytes and self._waiting_bytes + size > self._waiting_bytes_max:
+            raise BusyError(f"reports of {self._waiting_bytes} bytes wait: send them again in a moment")
         future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._queue.append((batch, future))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._drain())
-        return await future
+        self._waiting_bytes += size
+        try:
+            return await future
+        finally:
+            self._waiting_bytes -= size
 
     async def _drain(self) -> None:
         while self._queue:

@@ -3,6 +3,7 @@
 Uvicorn speaks the protocol (`H11Protocol`); it knows no bound on connections that have not asked anything. Beyond
 `Limits.connections_max` a new connection is closed at once. One whose first head is not here within
 `head_seconds_max`, or whose next one is not within that and the time that idle connections are kept, is closed too.
+So is one that takes nothing of an answer for `stalled_seconds_max`: Uvicorn would wait for it for ever.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def bounded(limits: Limits) -> type[H11Protocol]:
     class Bounded(H11Protocol):
         _since = 0.0  # When the head of a request began to be waited for.
         _watch: asyncio.TimerHandle | None = None
+        _stalled: tuple[int, float] | None = None  # What of an answer was not taken, and since when.
 
         def connection_made(self, transport: Any) -> None:
             if len(self.connections) >= limits.connections_max:
@@ -49,11 +51,19 @@ def bounded(limits: Limits) -> type[H11Protocol]:
             super().on_response_complete()
 
         def _look(self) -> None:
+            if self._is_stalled():
+                self.transport.abort()
+                return
             if self.cycle is None or self.cycle.response_complete:
                 patience = limits.head_seconds_max + (KEEP_ALIVE_SECONDS if self.cycle is not None else 0)
                 if self.loop.time() - self._since >= patience:
-                    self.transport.close()
-                    return
+                    self.transport.close()  # When what is left of an answer was taken.
             self._watch = self.loop.call_later(limits.head_seconds_max, self._look)
+
+        def _is_stalled(self) -> bool:
+            size, now = self.transport.get_write_buffer_size(), self.loop.time()
+            if not size or self._stalled is None or self._stalled[0] != size:
+                self._stalled = (size, now) if size else None
+            return self._stalled is not None and now - self._stalled[1] >= limits.stalled_seconds_max
 
     return Bounded

@@ -101,7 +101,9 @@ async def _starlette(request: Request, error: Exception) -> Response:
 
 
 async def _store(_: Request, error: Exception) -> Response:
-    """The disk is full, or cannot be read: the caller may try again, and nothing was acknowledged."""
+    """The disk is full, or what is on it is broken: the caller may try again, and nothing was acknowledged."""
+    if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+        raise error  # A wrong statement: a bug.
     _log.error("the store failed: %s", error)
     return _answer(HttpError(503, f"the store failed ({error}): nothing was done; try again later"))
 
@@ -113,5 +115,5 @@ _HANDLERS: Final = {
     BusyError: _busy,
     RequestValidationError: _invalid,
     HTTPException: _starlette,
-    sqlite3.OperationalError: _store,
+    sqlite3.DatabaseError: _store,
 }

@@ -1,13 +1,15 @@
 """`GET /api/export`: all events of the store as native JSON Lines, as one stream (service/export.py).
 
-At most `EXPORTS_MAX` at a time (503), for each holds a reader of the store. A client that takes nothing for
-`SEND_SECONDS` is given up. A stream that does not end properly (its last chunk is lacking) is not whole: every client
-of HTTP says so.
+At most `EXPORTS_MAX` at a time (503), for each holds a reader of the store, and while it does the store's journal on
+the disk (the WAL) only grows. A client that takes nothing for `SEND_SECONDS`, or not all of it within
+`EXPORT_SECONDS`, is given up, and so is one that is gone. A stream that does not end properly (its last chunk is
+lacking) is not whole: every client of HTTP says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Annotated, Any, Final
@@ -24,13 +26,15 @@ from beforehand.service.export import exported
 from beforehand.service.http.access import needs
 from beforehand.service.http.errors import HttpError
 from beforehand.service.http.schemas import ERRORS
+from beforehand.service.http.streams import until_gone
 from beforehand.service.served import Served
 from beforehand.service.store import Store
 
-__all__ = ["EXPORTS_MAX", "SEND_SECONDS", "routes"]
+__all__ = ["EXPORTS_MAX", "EXPORT_SECONDS", "SEND_SECONDS", "routes"]
 
 EXPORTS_MAX: Final = 2
 SEND_SECONDS: Final = 60.0
+EXPORT_SECONDS: Final = 3_600.0
 _CHUNK_BYTES: Final = 256 << 10
 _LINES: Final[dict[str, Any]] = {
     "description": "Native events, one a line, of one moment of the store",
@@ -115,9 +119,11 @@ class _Exported(Response):
         self._source: Final = source
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
+        gone = asyncio.ensure_future(until_gone(receive))  # Nobody else says so: what is sent then is simply lost.
+        end = time.monotonic() + EXPORT_SECONDS
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            while not self._served.stopping.is_set():
+            while not self._served.stopping.is_set() and not gone.done() and time.monotonic() < end:
                 chunk = await run_sync(self._source.chunk, limiter=self._exports.threads)
                 message = {"type": "http.response.body", "body": chunk, "more_body": bool(chunk)}
                 await asyncio.wait_for(send(message), SEND_SECONDS)
@@ -126,5 +132,6 @@ class _Exported(Response):
         except (TimeoutError, OSError):
             pass  # The client takes nothing, or is gone: the stream is cut.
         finally:
+            gone.cancel()
             self._exports.open -= 1
             self._source.close()

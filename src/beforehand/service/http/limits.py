@@ -24,6 +24,7 @@ class Limits:
     body_seconds_max: int = 60  # For a whole body to arrive.
     head_bytes_max: int = 256 << 10  # Of a request's line and headers; ids in addresses may be long.
     head_seconds_max: int = 10  # For a whole head to arrive, on a new connection.
+    stalled_seconds_max: int = 60  # For a client to take something of an answer.
     rate_per_second: int = 1_000  # Requests of one client (its token, or its address), over time,
     rate_burst: int = 5_000  # and at once.
     clients_max: int = 10_000  # Whose rates are remembered; then the one not seen for longest is forgotten.

@@ -5,6 +5,7 @@ kind of the request.
 
     200  all is kept; or all but what `partial_success` counts, which must not be sent again
     400  nothing of it can be read: it must not be sent again
+    413  it is too large, or has too many records: likewise
     503  too much waits: it is to be sent again, after `Retry-After`
 
 An error has the `Status` message that OTLP asks for; in JSON it has our own `error` too. Records are kept when the
@@ -24,7 +25,7 @@ from beforehand.service.http.access import Caller, needs
 from beforehand.service.http.errors import HttpError, error_line
 from beforehand.service.http.reports import decompressed
 from beforehand.service.http.schemas import ERRORS
-from beforehand.service.otlp import Collected, Collector
+from beforehand.service.otlp import Collected, Collector, LargeError
 from beforehand.service.served import Served
 from beforehand.service.work import BusyError
 
@@ -96,10 +97,14 @@ async def _taken(served: Served, request: Request, kind: str) -> Collected:
         return Collected([], [])  # A message without any field.
 
     def prepared() -> Collected:
-        content = decompressed(body, encoding, served.limits.content_bytes_max)
+        # Unpacked it may have no more than packed: small records take long to read, and pack well.
+        content = decompressed(body, encoding, served.limits.body_bytes_max)
         return collector.read(content) if content or kind == _JSON else Collected([], [])
 
-    collected = await served.work.prepare(prepared)
+    try:
+        collected = await served.work.prepare(prepared)
+    except LargeError as error:
+        raise HttpError(413, str(error)) from None
     if collected.is_unreadable:
         raise HttpError(400, f"no span and no log record can be read: {collected.rejections[0].detail}")
     try:

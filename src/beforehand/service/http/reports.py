@@ -36,6 +36,7 @@ _LINES: Final = frozenset({"application/x-ndjson", "application/jsonl", "applica
 _ARRAY: Final = "application/json"
 _DETAIL_MAX: Final = 300
 _CHUNK: Final = 1 << 20
+_COMMAS: Final = 100  # Of an event in an array, on average.
 _decode_array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -80,6 +81,8 @@ def parsed(content: bytes, kind: str, events_max: int) -> list[Event | Rejection
             raise HttpError(413, f"more than {events_max} lines: send less at once")
         lines: Iterable[bytes] = (line for line in content.split(b"\n") if line and not line.isspace())
     elif kind == _ARRAY:
+        if content.count(b",") > _COMMAS * events_max:  # Each may begin another element, which takes memory.
+            raise HttpError(413, f"a larger array than {events_max} events are: send less at once")
         try:
             lines = [bytes(raw) for raw in _decode_array(content)]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -132,7 +135,13 @@ def routes(served: Served) -> APIRouter:
     events_max = 0
     if ingest is not None and store is not None:
         events_max = store.settings.batch_events_max
-        combined = Combined(ingest, served.work, events_max=events_max, waiting_max=served.limits.writes_waiting_max)
+        combined = Combined(
+            ingest,
+            served.work,
+            events_max=events_max,
+            waiting_max=served.limits.writes_waiting_max,
+            waiting_bytes_max=served.limits.bodies_bytes_max,
+        )
 
     @router.post(
         "/api/events",
@@ -164,12 +173,13 @@ def routes(served: Served) -> APIRouter:
         with combined.coming():
             body = await read_body(request)
 
-            def prepared() -> list[Event | Rejection]:
-                return parsed(decompressed(body, encoding, served.limits.content_bytes_max), kind, events_max)
+            def prepared() -> tuple[list[Event | Rejection], int]:
+                content = decompressed(body, encoding, served.limits.content_bytes_max)
+                return parsed(content, kind, events_max), len(content)
 
-            reports = await served.work.prepare(prepared)
+            reports, size = await served.work.prepare(prepared)
         try:
-            receipt = await combined.report(reports)
+            receipt = await combined.report(reports, size=size)
         except InputError as error:  # The store was closed meanwhile.
             raise HttpError(503, str(error)) from None
         return as_json(answer_of(receipt))

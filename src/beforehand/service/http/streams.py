@@ -9,12 +9,13 @@
    moves the client's cursor past what was not meant for it.
 3. What is not taken within `SEND_SECONDS` is given up and the connection is closed: the client comes back. What waits
    for a slow client is one page at most, and what the transport holds.
-4. The stream ends when the service does.
+4. The stream ends when the service does; and when `holds` says that the client may no longer have it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from anyio import CapacityLimiter
@@ -24,9 +25,9 @@ from starlette.types import Receive, Scope, Send
 
 from beforehand.service.deadlines import OverdueError
 from beforehand.service.served import Served
-from beforehand.service.subscriptions import Bell, Following, Notice
+from beforehand.service.subscriptions import Bell, Following, Notice, Page
 
-__all__ = ["KEEP_ALIVE_SECONDS", "SEND_SECONDS", "STREAMS_MAX", "EventStream", "Streams"]
+__all__ = ["KEEP_ALIVE_SECONDS", "SEND_SECONDS", "STREAMS_MAX", "EventStream", "Streams", "until_gone"]
 
 STREAMS_MAX: Final = 256
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -53,6 +54,7 @@ class EventStream(Response):
         streams: Streams,
         following: Following,
         *,
+        holds: Callable[[], bool],
         keep_alive: float = KEEP_ALIVE_SECONDS,
         send_seconds: float = SEND_SECONDS,
     ) -> None:
@@ -65,13 +67,14 @@ class EventStream(Response):
         self._served: Final = served
         self._streams: Final = streams
         self._following: Final = following
+        self._holds: Final = holds  # Asked in a thread, after each look.
         self._keep_alive: Final = keep_alive
         self._send_seconds: Final = send_seconds
         self._told = following.cursor  # The cursor that the client knows.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
         self._streams.open += 1
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(until_gone(receive))
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await self._write(send, b"retry: 1000\nid: %d\n\n" % self._told)
@@ -89,10 +92,12 @@ class EventStream(Response):
         spoken = loop.time()
         while not gone.done() and not self._served.stopping.is_set():
             try:
-                page = await run_sync(self._following.page, limiter=self._streams.readers)
+                page = await run_sync(self._page, limiter=self._streams.readers)
             except OverdueError:
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
+            if page is None:
+                return
             if page.notices:
                 await self._write(send, b"".join(map(_event, page.notices)))
                 self._told, spoken = page.notices[-1].cursor, loop.time()
@@ -106,6 +111,10 @@ class EventStream(Response):
             else:
                 left = max(spoken + self._keep_alive - loop.time(), 0.01)
                 await self._pause(gone, page.cursor, min(left, _LOOK_SECONDS))
+
+    def _page(self) -> Page | None:
+        page = self._following.page()
+        return page if self._holds() else None
 
     async def _pause(self, gone: asyncio.Future[None], after: int, seconds: float) -> None:
         """Until there is news, the client goes away, or the time has passed."""
@@ -127,6 +136,7 @@ def _event(notice: Notice) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (notice.cursor, kind, notice.body)  # JSON has no line breaks.
 
 
-async def _gone(receive: Receive) -> None:
+async def until_gone(receive: Receive) -> None:
+    """Returns when the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -6,12 +6,13 @@ call others, so making, seeing and removing them needs `admin`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from beforehand.service.http.access import Caller, needs
+from beforehand.service.http.access import Caller, needs, still_may
 from beforehand.service.http.errors import HttpError, as_json
 from beforehand.service.http.questions import answered
 from beforehand.service.http.schemas import ERRORS, described
@@ -167,11 +168,11 @@ def _registered(router: APIRouter, served: Served, kept: Subscriptions) -> None:
 def _streams(router: APIRouter, served: Served, kept: Subscriptions, store: Store) -> None:
     streams = Streams(Bell(store))
 
-    def opened(following: Following) -> EventStream:
+    def opened(following: Following, holds: Callable[[], bool]) -> EventStream:
         if streams.open >= STREAMS_MAX:
             raise HttpError(503, f"{STREAMS_MAX} streams are open: close one, or come back later")
         following.check()
-        return EventStream(served, streams, following)
+        return EventStream(served, streams, following, holds=holds)
 
     @router.get("/api/subscriptions/{id}/events", summary="Follow a subscription", responses={200: _STREAM, **ERRORS})
     async def follow(
@@ -188,7 +189,7 @@ def _streams(router: APIRouter, served: Served, kept: Subscriptions, store: Stor
         following = Following(
             store, found.interest, after=found.cursor if last is None else last, subscription=found.id
         )
-        stream = opened(following)
+        stream = opened(following, lambda: still_may(request, "read") and kept.get(found.id) is not None)
         if last is not None and last > found.cursor:
             await served.work.write(kept.advance, found.id, last)
         return stream
@@ -204,9 +205,13 @@ def _streams(router: APIRouter, served: Served, kept: Subscriptions, store: Stor
         after: _After = None,
     ) -> Response:
         """From `Last-Event-ID`, else `after`, else from now on."""
-        interest = Interest(where=where, past=past, completeness=completeness, execution=execution)
+        # In a thread: patterns take a while to compile.
+        interest = await served.work.read(
+            Interest, where=where, past=past, completeness=completeness, execution=execution
+        )
         last = _last_id(request, after)
-        return opened(Following(store, interest, after=store.cursor if last is None else last))
+        following = Following(store, interest, after=store.cursor if last is None else last)
+        return opened(following, lambda: still_may(request, "read"))
 
 
 def _may(caller: Caller, one: Subscription) -> bool:

@@ -23,6 +23,7 @@ __all__ = ["Target", "checked_addresses", "is_public", "parse_target"]
 
 _URL_MAX: Final = 2_000
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_SITE_LOCAL: Final = IPv6Network("fec0::/10")  # What was private before fc00::/7 was; some nets have it still.
 _COMPATIBLE: Final = IPv6Network("::/96")  # IPv4 inside IPv6 as it was written before mapped addresses.
 
 
@@ -70,7 +71,9 @@ def parse_target(url: str) -> Target:
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the public internet."""
     parsed = ip_address(address.partition("%")[0])
-    return all(one.is_global and not one.is_multicast and not one.is_reserved for one in _meant(parsed))
+    return parsed not in _SITE_LOCAL and all(
+        one.is_global and not one.is_multicast and not one.is_reserved for one in _meant(parsed)
+    )
 
 
 def checked_addresses(target: Target, *, allow_private: bool) -> list[str]:

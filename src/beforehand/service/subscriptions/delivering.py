@@ -22,7 +22,7 @@ from typing import Final
 from beforehand.errors import InputError
 from beforehand.service.store import Store
 from beforehand.service.subscriptions.following import Following
-from beforehand.service.subscriptions.posting import GONE, PostError, headers_of, post
+from beforehand.service.subscriptions.posting import GONE, RETRY_AFTER_MAX, PostError, headers_of, post
 from beforehand.service.subscriptions.registered import Subscription, Subscriptions
 
 __all__ = ["Deliverer", "DeliverySettings"]
@@ -120,6 +120,7 @@ class Deliverer:
 
     def _look(self) -> None:
         now, newest = self._clock(), self._store.cursor
+        latest = int(max(self.settings.longest_wait, RETRY_AFTER_MAX) * _SECOND)  # Later: the clock was set back.
         listed = self._subscriptions.list()
         for gone in self._seen.keys() - {one.id for one in listed}:
             self._seen.pop(gone, None)
@@ -128,7 +129,7 @@ class Deliverer:
             for one in listed
             if one.url is not None
             and not one.stopped
-            and one.retry <= now
+            and not now < one.retry <= now + latest
             and (one.failures or max(one.cursor, self._seen.get(one.id, 0)) < newest)
         ]
         with self._lock:

@@ -13,7 +13,8 @@
    says so.
 6. An event of which the predicate cannot be told within its limits gets a notice that says so (`unjudged`).
 
-One call reads at most `SCANNED_MAX` changes and gives about `PAGE_BYTES` bytes, or one notice.
+One call reads at most `SCANNED_MAX` changes, for about `SCAN_SECONDS`, and gives about `PAGE_BYTES` bytes, or one
+notice.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from beforehand.service.store import Store
 from beforehand.service.subscriptions.interests import Interest
 from beforehand.service.view import Row, View
 
-__all__ = ["HELD_SECONDS", "NOTICE_BYTES_MAX", "SCANNED_MAX", "Following", "Notice", "Page"]
+__all__ = ["HELD_SECONDS", "NOTICE_BYTES_MAX", "SCANNED_MAX", "SCAN_SECONDS", "Following", "Notice", "Page"]
 
 SCANNED_MAX: Final = 2_000
+SCAN_SECONDS: Final = 0.5  # A pattern may take its time with each event: then others have their turn.
 HELD_SECONDS: Final = 10.0
 NOTICE_BYTES_MAX: Final = 4 << 20
 PAGE_BYTES: Final = 1 << 20
@@ -136,12 +138,13 @@ class Following:
             changes = db.execute(sql, (after, upto, self._interest.moment)).fetchall()
             rows = view.rows({(process, index) for _, process, index in changes})
             found: list[_Found] = []
+            end = time.monotonic() + SCAN_SECONDS
             for seq, process, index in changes:
                 one = self._judged(view, seq, rows.get((process, index)))
                 if one is not None:
                     found.append(one)
-                    if len(found) == limit:
-                        return found, seq, gap
+                if len(found) == limit or time.monotonic() >= end:
+                    return found, seq, gap
             return found, upto, gap
 
     def _judged(self, view: View, seq: int, row: Row | None) -> _Found | None:

@@ -37,7 +37,7 @@ class Interest:
     past: int = 25
     completeness: str = "complete"
     execution: str | None = None  # Only events of this execution; it need not exist yet.
-    predicate: Predicate | None = field(init=False, repr=False, compare=False)
+    _parsed: Predicate | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.completeness not in COMPLETENESS:
@@ -46,7 +46,23 @@ class Interest:
             raise InputError(f"past={self.past}: ask for 0 to {PAST_MAX} events")
         if self.execution is not None and len(self.execution) > _TEXT_MAX:
             raise InputError(f"an execution of {len(self.execution)} characters: none has such a name")
-        object.__setattr__(self, "predicate", None if self.where is None else Predicate.parse(self.where))
+        _ = self.predicate
+
+    @classmethod
+    def stored(cls, where: str | None, past: int, completeness: str, execution: str | None) -> Interest:
+        """One that was valid when it was stored. Its predicate is parsed when it is used: that may take a while."""
+        made = object.__new__(cls)
+        values = (("where", where), ("past", past), ("completeness", completeness), ("execution", execution))
+        for name, value in (*values, ("_parsed", None)):
+            object.__setattr__(made, name, value)
+        return made
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """`where`, parsed."""
+        if self._parsed is None and self.where is not None:
+            object.__setattr__(self, "_parsed", Predicate.parse(self.where))
+        return self._parsed
 
     @property
     def moment(self) -> int:
@@ -57,4 +73,5 @@ class Interest:
         """Whether the event is meant. `PredicateError` if that cannot be told within the limits of patterns."""
         if self.execution is not None and event.execution != self.execution:
             return False
-        return self.predicate is None or self.predicate(event)
+        predicate = self.predicate
+        return predicate is None or predicate(event)

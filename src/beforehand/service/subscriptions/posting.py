@@ -28,10 +28,11 @@ from beforehand import __version__
 from beforehand.errors import InputError
 from beforehand.service.subscriptions.addresses import checked_addresses, parse_target
 
-__all__ = ["ANSWER_MAX", "GONE", "PostError", "headers_of", "post", "signature_of"]
+__all__ = ["ANSWER_MAX", "GONE", "RETRY_AFTER_MAX", "PostError", "headers_of", "post", "signature_of"]
 
 ANSWER_MAX: Final = 4_096
 GONE: Final = 410
+RETRY_AFTER_MAX: Final = 3_600.0  # Seconds that a receiver may ask to wait.
 
 
 class PostError(Exception):
@@ -124,4 +125,4 @@ def _cut(plain: socket.socket) -> None:
 def _seconds(text: str | None) -> float:
     if text is None or not text.isascii() or not text.isdigit():
         return 0.0
-    return min(float(text[:9]), 3_600.0)
+    return min(float(text[:9]), RETRY_AFTER_MAX)

@@ -157,7 +157,7 @@ def _subscription(row: tuple[Any, ...]) -> Subscription:
         id=identity,
         name=name,
         owner=owner,
-        interest=Interest(where=where, past=past, completeness=completeness, execution=execution),
+        interest=Interest.stored(where, past, completeness, execution),
         url=url,
         created=created,
         cursor=cursor,
