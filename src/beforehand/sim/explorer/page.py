@@ -37,7 +37,8 @@ def _lines(rows: list[Row]) -> Iterator[str]:
             kept = ("yes*" if promised else "no" for promised in (traits.fifo, traits.causal, traits.total))
             yield f"| [`{name}`]({name}.md) | {' | '.join(kept)} |"
     yield ""
-    yield "\\* The explorer has no clocks to read: what needs them is judged by the simulator's campaigns alone."
+    yield "\\* The explorer has no clocks to read. `timed-delivery` is explored apart, [with"
+    yield "clocks](../explorer.md#with-clocks); `causal-merge` is judged by the simulator's campaigns alone."
     yield "`independent-sends` gives up the order of a process's own sends on purpose: what it keeps is causal order"
     yield "over the dependencies that the application declares."
     yield ""
