@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge bench-service bench-groups campaign campaign-merge explore matrix merge-kill service-kill docs pins clean
+.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge bench-service bench-groups bench-rpc campaign campaign-merge explore matrix merge-kill service-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ bench-service: $(VENV)/ready-bench ## Measure the event service: reports, the pa
 	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m benchmarks.service_views
 	$(BIN)/python -m benchmarks.page
+
+bench-rpc: $(VENV)/ready-bench ## Measure calls with stamps and with causal ordering beside plain ones (some minutes).
+	$(BIN)/python -m benchmarks.rpc
 
 bench-groups: $(VENV)/ready ## Measure groups of five processes on loopback beside a plain TCP fan-out (three minutes).
 	$(BIN)/python -m benchmarks.groups

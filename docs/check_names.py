@@ -39,6 +39,7 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.pipeline": ("docs/reference/pipeline.md", "docs/reference/merge-on-spark.md"),
     "beforehand.predicate": ("docs/reference/predicate.md",),
     "beforehand.reporting": ("docs/reference/reporting.md",),
+    "beforehand.rpc": ("docs/reference/rpc.md",),
     "beforehand.runtime": ("docs/reference/runtime.md", "docs/reference/groups.md"),
     "beforehand.service": ("docs/reference/service.md",),
     "beforehand.sim": ("docs/reference/sim.md",),
