@@ -7,9 +7,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from beforehand.formats.failing import is_failure
 from beforehand.pipeline.schemas import STORED
 from beforehand.pipeline.tables import failures_in
-from beforehand.service.failing import is_failure
 from beforehand.service.views.stores import _STEMS
 
 KEYS = ["level", "severity", "priority", "log.level", "status", "otel.status_code", "error", "Level", "phase", "x"]

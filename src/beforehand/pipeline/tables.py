@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beforehand.events import INFERRED as INFERRED_MARK
+from beforehand.formats.failing import FAILURE_KEYS, FAILURE_VALUES
 from beforehand.history.kernels import NO_TIME
 from beforehand.pipeline.block import Block, Clocks, no_clocks
 from beforehand.pipeline.room import Room
@@ -55,24 +56,8 @@ Flags = npt.NDArray[np.bool_]
 
 ROW_GROUP_ROWS: Final = 25_000
 
-# An event with one of these attributes at one of these values (in any case) is a failure.
-_FAILURE_KEYS: Final = pa.array(["level", "severity", "priority", "log.level", "status", "otel.status_code", "error"])
-_FAILURE_VALUES: Final = pa.array(
-    [
-        "error",
-        "fatal",
-        "critical",
-        "alert",
-        "emergency",
-        "panic",
-        "severe",
-        "failed",
-        "failure",
-        "true",
-        "err",
-        "crit",
-    ]
-)
+_FAILURE_KEYS: Final = pa.array(FAILURE_KEYS)
+_FAILURE_VALUES: Final = pa.array(sorted(FAILURE_VALUES))
 
 
 def write_parquet(table: pa.Table, path: Path, *, dictionary: list[str] | bool = True) -> None:

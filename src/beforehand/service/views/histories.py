@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from beforehand.formats.failing import is_failure
 from beforehand.history import History
 from beforehand.history.kernels import NO_TIME
-from beforehand.service.failing import is_failure
 from beforehand.service.views.lanes import Axis, Lane, Lanes, edges_between
 from beforehand.service.views.source import Detail, Point, detail_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from beforehand.events import Event, EventId
-from beforehand.service.failing import is_failure
+from beforehand.formats.failing import is_failure
 from beforehand.service.reaching import Reach
 from beforehand.service.views.lanes import Axis, Lanes
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from beforehand.errors import InputError
 from beforehand.events import EventId
+from beforehand.formats.failing import is_failure
 from beforehand.history.kernels import NO_TIME
-from beforehand.service.failing import is_failure
 from beforehand.service.finding import future_spans
 from beforehand.service.reaching import Reach
 from beforehand.service.records import decode_content, values_of
