@@ -110,7 +110,11 @@ def test_a_publisher_that_is_stopped_says_what_is_stored(url: str) -> None:
     command("merge", "--live", "--once", "--create", "--from", f"{url}/STOP", "--to", "-", *SETTINGS)
     words = ("publish", "--to", f"{url}/STOP", "--channel", "STOP.a", "--publisher", "p", *SETTINGS)
     publisher = subprocess.Popen(
-        [sys.executable, "-m", "beforehand", *words], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "beforehand", *words],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # Tests in the background ignore it.
     )
     assert publisher.stdin is not None
     publisher.stdin.write("one\ntwo\n")
