@@ -1,4 +1,4 @@
-"""One member of a replicated map as a process: sets random entries, writes its copy at SIGTERM, ends at another."""
+"""One member of a replicated map as a process: sets entries until SIGTERM, writes its copy, ends at another."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ async def main(given: dict[str, Any]) -> None:
     choose = random.Random(f"{me} {given['start']}")
     done = Path(given["done"])
     async with ReplicatedMap(me, given["peers"], state=given["state"], checkpoint_every=7) as shared:
-        for _ in range(given["count"]):
+        while not stop.is_set():
             key = f"key {choose.randrange(20)}"
             await shared.set(key, b"%d" % choose.randrange(1000))
             if choose.random() < 0.2:
                 await shared.delete(key)
             with done.open("ab") as log:  # Told before it is counted: at least so many were executed.
                 log.write(b".")
-        await stop.wait()
+        Path(given["ended"]).touch()
+        while not all(Path(other).exists() for other in given["others"]):
+            await asyncio.sleep(0.02)
         await shared.read("key 0")  # Behind all that was executed anywhere before.
         copy = {key: value.decode() for key, value in sorted(shared.items())}
         Path(given["copy"]).write_text(json.dumps([shared.group.view.processes, copy]))

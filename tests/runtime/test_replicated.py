@@ -117,10 +117,13 @@ def test_an_order_that_is_not_total_is_refused(order: str) -> None:
 def test_five_members_under_random_kills_converge(tmp_path: Path) -> None:
     peers, choose = addresses(FIVE), random.Random(11)
     running: dict[str, subprocess.Popen[bytes]] = {}
+    done: dict[str, Path] = {}
 
     def start(name: str, at: int) -> None:
-        where = {key: str(tmp_path / f"{name}.{key}") for key in ("state", "done", "copy")}
-        given = {"me": name, "peers": peers, "start": at, "count": 15, **where}
+        where = {key: str(tmp_path / f"{name}.{key}") for key in ("state", "ended", "copy")}
+        done[name] = tmp_path / f"{name}.{at}.done"  # Of this life: an earlier one tells nothing of this one.
+        others = [str(tmp_path / f"{other}.ended") for other in FIVE]
+        given = {"me": name, "peers": peers, "start": at, "done": str(done[name]), "others": others, **where}
         with (tmp_path / f"{name}.log").open("ab") as log:
             running[name] = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("map_process.py")), json.dumps(given)],
@@ -138,9 +141,7 @@ def test_five_members_under_random_kills_converge(tmp_path: Path) -> None:
             running[name].wait()
             start(name, at)
         deadline = time.monotonic() + 120
-        while not all(
-            (tmp_path / f"{n}.done").exists() and (tmp_path / f"{n}.done").stat().st_size >= 15 for n in FIVE
-        ):
+        while not all(told.exists() and told.stat().st_size >= 15 for told in done.values()):
             assert time.monotonic() < deadline
             time.sleep(0.2)
         for process in running.values():

@@ -98,9 +98,16 @@ class Client:
 class Running(Client):
     """A service in a thread of the test."""
 
-    def __init__(self, service: Service, token: str | None) -> None:
+    def __init__(self, service: Service, thread: threading.Thread, token: str | None) -> None:
         super().__init__(service.port, token=token)
         self.service = service
+        self._thread = thread
+
+    def stop(self) -> None:
+        """End it; when this returns, nobody answers any more."""
+        self.service.stop()
+        self._thread.join(20)
+        assert not self._thread.is_alive(), "the service did not stop"
 
     def as_(self, token: str | None) -> Client:
         """The same service, called with another token, or with none."""
@@ -124,13 +131,12 @@ def running(
         started = threading.Event()
         thread = threading.Thread(target=service.run, kwargs={"started": started.set})
         thread.start()
+        server = Running(service, thread, token)
         try:
             assert started.wait(20), "the service did not start"
-            yield Running(service, token)
+            yield server
         finally:
-            service.stop()
-            thread.join(20)
-            assert not thread.is_alive(), "the service did not stop"
+            server.stop()
 
 
 def tokens_for(folder: Path) -> dict[str, str]:
