@@ -15,13 +15,19 @@ from beforehand.history import History
 from hard_histories import hard_history, with_broken_structure, with_reported_clocks
 from random_histories import as_events, random_steps
 
-SEEDS = range(6)
+SEEDS = range(8)
 
 
 def tight(random: Random) -> dict[str, int]:
     """Limits so small that memory forgets and work is left over; or none."""
     return random.choice(
-        [{}, {"stamps_kept": 1, "steps_max": 1}, {"stamps_kept": 4, "steps_max": 9, "processes_kept": 1}]
+        [
+            {},
+            {"stamps_kept": 1, "steps_max": 1},
+            {"stamps_kept": 4, "steps_max": 9, "processes_kept": 1},
+            {"waiting_kept": 1},
+            {"waiting_kept": 5, "steps_max": 7},
+        ]
     )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -186,7 +186,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     time: int | str | UnsetType | None = UNSET
     name: str | UnsetType | None = UNSET
     attributes: dict[str, str | int | float | bool | None] | UnsetType | None = UNSET
-    clock: dict[str, int] | UnsetType | None = UNSET
+    clock: dict[str, Annotated[int, msgspec.Meta(ge=0, le=INDEX_MAX)]] | UnsetType | None = UNSET
     kind: str | UnsetType | None = UNSET
     message: str | UnsetType | None = UNSET
 
@@ -230,7 +230,7 @@ def _quickly(data: bytes) -> Unnumbered | None:
         time = None
     if not process or (index and not 1 <= index <= INDEX_MAX) or (time and not -INDEX_MAX <= time <= INDEX_MAX):
         return None
-    if index == 0 or (clock and not (min(clock.values()) >= 0 and max(clock.values()) <= INDEX_MAX)):
+    if index == 0:
         return None
     if attributes:
         for value in attributes.values():

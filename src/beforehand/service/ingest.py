@@ -31,6 +31,7 @@ from beforehand.service.schema import NO_TIME
 from beforehand.service.settling import expire, untie
 from beforehand.service.stamps import Stamps
 from beforehand.service.store import Store
+from beforehand.service.waiting import Waiting
 
 __all__ = ["Ingest", "Receipt"]
 
@@ -61,6 +62,7 @@ class Ingest:
         self._turn: Final = threading.Lock()  # For what is in memory.
         self._registry: Final = Registry()
         self._stamps: Final = Stamps(store.settings.stamps_kept)
+        self._waiting: Final = Waiting(store.settings.waiting_kept)
 
     def report(self, reports: Sequence[Event | Rejection]) -> Receipt:
         """Store a batch: events, and what a reader rejected. `InputError` if it is too large; then it is not."""
@@ -92,8 +94,7 @@ class Ingest:
                 with self._store.transaction() as db:
                     call(db)
             finally:
-                self._registry.forget()
-                self._stamps.forget()
+                self._forget()
 
     def settle(self) -> int:
         """Do all that is owed, and give up what is missing past its deadline; how many events got their stamp."""
@@ -116,16 +117,20 @@ class Ingest:
         with self._turn:
             try:
                 with self._store.transaction() as db:
-                    ledger = Ledger(db, self._registry, self._stamps, self._store.settings)
+                    ledger = Ledger(db, self._registry, self._stamps, self._waiting, self._store.settings)
                     found = self._ingest(ledger, batches, now)
                     if also is not None:
                         also(db)
                     return found
             except BaseException:
                 # What is in memory may be ahead of the store, which went back; also if the commit failed.
-                self._registry.forget()
-                self._stamps.forget()
+                self._forget()
                 raise
+
+    def _forget(self) -> None:
+        self._registry.forget()
+        self._stamps.forget()
+        self._waiting.forget()
 
     def _ingest(
         self, ledger: Ledger, batches: Sequence[Sequence[Event | Rejection]], now: int | None
@@ -156,6 +161,7 @@ class Ingest:
         more = more or ledger.steps <= 0 or bool(observer.late) or self._is_owed(ledger)
         if len(self._registry) > ledger.settings.processes_kept:
             self._registry.forget()
+            self._waiting.forget()  # They know their processes.
         return self._receipts(batches, admission, observer, new, ledger), more
 
     def _receipts(

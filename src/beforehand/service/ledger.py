@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from beforehand.service.records import Entries, decode_clock, decode_content, va
 from beforehand.service.registry import Process, Registry
 from beforehand.service.settings import Settings
 from beforehand.service.stamps import Stamps
+from beforehand.service.waiting import Waiting
 
 __all__ = ["DEAF", "Ledger", "Pending"]
 
@@ -74,10 +76,13 @@ class Pending:
 class Ledger:
     """One transaction. `flush` writes all of it; before, nothing of what was gathered is in the tables."""
 
-    def __init__(self, db: sqlite3.Connection, registry: Registry, stamps: Stamps, settings: Settings) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, registry: Registry, stamps: Stamps, waiting: Waiting, settings: Settings
+    ) -> None:
         self.db: Final = db
         self.registry: Final = registry
         self.stamps: Final = stamps
+        self.waiting: Final = waiting
         self.settings: Final = settings
         (seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM journal").fetchone()
         self.seq = int(seq)  # The number of the last entry of the journal.
@@ -158,7 +163,6 @@ class Ledger:
             FROM v CROSS JOIN events e ON e.process = v.a AND e.idx = v.b
             JOIN waits w ON w.process = e.process AND w.idx = e.idx"""
         found: dict[Key, Pending] = {}
-        said: list[tuple[Pending, tuple[str, ...], tuple[str, ...]]] = []
         for process, index, time, name, content, clock, arrival, since, expired in values_of(self.db, sql, keys):
             if (process, index) in found:
                 continue
@@ -168,16 +172,21 @@ class Ledger:
             if clock is not None:
                 self._clocked(event, clock)
             sends, receives, _ = decode_content(content)
-            said.append((event, sends, receives))
+            event.sends, event.receives = sends, receives
             found[process, index] = event
-        self.look_up(
-            {(event.process.execution.id, m) for event, sends, receives in said for m in (*sends, *receives)}
-        )
-        for event, sends, receives in said:
-            x, p = event.process.execution.id, event.process.id
-            event.sends = self.sent_by(event, sends)
-            event.receives = tuple(m for m in receives if self.receivers[x, m].get(p) == (event.index, False))
+        self.recall(found.values())
         return list(found.values())
+
+    def recall(self, events: Collection[Pending]) -> None:
+        """Learn of the messages of events that waited; what was rejected meanwhile is theirs no more."""
+        self.look_up({(event.process.execution.id, m) for event in events for m in (*event.sends, *event.receives)})
+        for event in events:
+            x, p = event.process.execution.id, event.process.id
+            if event.sends:
+                event.sends = self.sent_by(event, event.sends)
+            if event.receives:
+                here = (event.index, False)
+                event.receives = tuple(m for m in event.receives if self.receivers[x, m].get(p) == here)
 
     def sent_by(self, event: Pending, sends: tuple[str, ...]) -> tuple[str, ...]:
         """Of the messages that an event says it sends, those that were not rejected."""

@@ -28,14 +28,15 @@ from beforehand.events import EventId, Rejection
 from beforehand.service.ledger import DEAF, Key, Ledger, Pending
 from beforehand.service.records import Entries, decode_content, encode, values_of
 from beforehand.service.registry import Execution, Process
+from beforehand.service.reported_clocks import is_stamp, judge
 from beforehand.service.schema import ARRIVED, COMPLETED, NO_TIME, PLACED, STAMPED, WAITING
 from beforehand.service.stamps import FULL_EVERY, Stamp
+from beforehand.service.waiting import Spot
 
 __all__ = ["Observer", "reject_cycle"]
 
 _ABSENT: Final = -1
 _TOLD: Final = 4_000  # Events whose waiting events are loaded at once.
-Spot = tuple[int, int] | tuple[int, str]  # What is waited for: an event, or a message of an execution.
 
 
 class Observer:
@@ -43,6 +44,7 @@ class Observer:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger: Final = ledger
+        self._whole: Final = ledger.waiting.is_whole(ledger.db)  # No table is asked who waits.
         self._work: dict[Key, Pending] = {}  # Events at hand that have no stamp.
         self._parked: dict[Spot, list[Pending]] = {}
         self._ready: deque[Pending] = deque()
@@ -76,6 +78,7 @@ class Observer:
         for spot, events in self._parked.items():
             for event in events:
                 self._store_waiting(event)
+                ledger.waiting.add(spot, event)
                 process, on, message = None, None, None
                 if isinstance(spot[1], str):
                     message = spot[1]
@@ -146,8 +149,8 @@ class Observer:
                 return
             complete = complete and not unsure and not claims
         made, changed = self._merge(event, stamp, causes, named)
-        self._finish(event, before, made, changed, complete=complete)
-        self._judge_clock(event, made)
+        if not self._finish(event, before, made, changed, complete=complete):
+            judge(self._ledger, event, made)
         for claim in claims:
             self._ledger.claims.append((*claim, *event.key))
             owner = self._ledger.registry.by_id(self._ledger.db, claim[0])
@@ -163,9 +166,8 @@ class Observer:
         if event.clock == known:
             return True
         # Most entries are known to the event before. Sorted: what is named first decides what is waited for.
-        for other, count in sorted(event.clock.items() - known.items()):
-            if count <= known.get(other, 0):
-                continue
+        before = known.get
+        for other, count in sorted([entry for entry in event.clock.items() if entry[1] > before(entry[0], 0)]):
             process = self._ledger.registry.by_id(self._ledger.db, other)
             if count <= process.complete:
                 named.append((other, count))
@@ -239,7 +241,8 @@ class Observer:
                         entries[other] = changed[other] = known
         return Stamp(entries, total, time), changed
 
-    def _finish(self, event: Pending, before: int, stamp: Stamp, changed: Entries, *, complete: bool) -> None:
+    def _finish(self, event: Pending, before: int, stamp: Stamp, changed: Entries, *, complete: bool) -> bool:
+        """It has its stamp; whether that is the clock that was reported."""
         ledger, process, key = self._ledger, event.process, event.key
         execution = process.execution
         ledger.stamps.put(key, stamp)
@@ -253,7 +256,7 @@ class Observer:
         if full and not late:
             process.rows = 0
         data = encode(stamp.entries) if full else encode(changed) if changed else None
-        equal = event.clock is not None and self._equals(event, stamp)
+        equal = event.clock is not None and is_stamp(event, stamp)
         clock = None if equal else event.reported
         row = (clock, int(event.clock is not None), stamp.time, stamp.total + event.index, int(full), data, *key)
         what = PLACED | (COMPLETED if complete else 0)
@@ -276,6 +279,7 @@ class Observer:
             self.due[process.id] = process
         process.stamped = max(process.stamped, event.index)
         self._tell(event, stamp, late=late)
+        return equal
 
     def _tell(self, event: Pending, stamp: Stamp, *, late: bool) -> None:
         """Wake what waits for this event, and note what should have known it."""
@@ -333,30 +337,6 @@ class Observer:
             if ledger.senders.get((execution.id, message)) == cause:
                 reject_cycle(ledger, cause, event.key, message)
 
-    # Clocks.
-
-    def _equals(self, event: Pending, stamp: Stamp) -> bool:
-        """Whether the reported clock can be left out, for it is the stamp, to the letter."""
-        if event.own != event.index or event.clock != stamp.entries:
-            return False
-        assert event.reported is not None
-        return _entries_in(event.reported) == len(stamp.entries) + 1  # No zeros.
-
-    def _judge_clock(self, event: Pending, stamp: Stamp) -> None:
-        if event.clock is None or (event.clock is stamp.entries and event.own == event.index):
-            return
-        clock = event.clock
-        low = [p for p, known in stamp.entries.items() if known > clock.get(p, 0)] if clock != stamp.entries else []
-        if event.own == event.index and not low:
-            return
-        ledger = self._ledger
-        names = {p: ledger.registry.by_id(ledger.db, p).name for p in {*clock, *stamp.entries}}
-        own = event.process.name
-        reported = {**({own: event.own} if event.own else {}), **{names[p]: n for p, n in clock.items()}}
-        implied = {own: event.index, **{names[p]: n for p, n in stamp.entries.items()}}
-        why = f"{event.id} reports the clock {_shown(reported)}; its causes imply {_shown(implied)}"
-        ledger.findings.append((*event.key, event.process.execution.id, why))
-
     # Events in the store.
 
     def _wake_stored(self) -> bool:
@@ -365,12 +345,16 @@ class Observer:
         if not self._stamped:
             return False
         told, self._stamped = self._stamped[:_TOLD], self._stamped[_TOLD:]
+        if self._whole:
+            named: list[Spot] = [(event.process.execution.id, m) for event in told for m in event.sends]
+            self._take_up(ledger.waiting.take([*(event.key for event in told), *named]))
+            return True
         keys: set[Key] = set()
         sql = "SELECT w.process, w.idx FROM v CROSS JOIN waits w ON w.on_process = v.a AND w.on_idx = v.b"
         keys.update(values_of(ledger.db, sql, [event.key for event in told]))
         sql = "SELECT w.process, w.idx FROM v CROSS JOIN waits w ON w.execution = v.a AND w.on_message = v.b"
-        named = [(event.process.execution.id, m) for event in told for m in event.sends]
-        keys.update(values_of(ledger.db, sql, named))
+        messages = [(event.process.execution.id, m) for event in told for m in event.sends]
+        keys.update(values_of(ledger.db, sql, messages))
         keys -= self._work.keys()
         keys = {key for key in keys if key not in ledger.stamps}
         self.wake(sorted(keys))
@@ -378,7 +362,18 @@ class Observer:
 
     def wake(self, keys: list[Key]) -> None:
         """Look at these events of the store again."""
-        for event in sorted(self._ledger.load(keys), key=lambda event: event.arrival):
+        for key in keys:
+            self._ledger.waiting.discard(key)
+        self._wake(self._ledger.load(keys))
+
+    def _take_up(self, events: list[Pending]) -> None:
+        """Events that waited, and were held in memory."""
+        if events:
+            self._ledger.recall(events)
+            self._wake(events)
+
+    def _wake(self, events: list[Pending]) -> None:
+        for event in sorted(events, key=_arrival):
             if event.key not in self._work:
                 self._ledger.woken.append(event.key)
                 self._work[event.key] = event
@@ -407,6 +402,7 @@ class Observer:
                 None,
             )
         )
+        event.stored = True
         execution = event.process.execution
         if time > execution.latest:
             execution.latest = time
@@ -431,15 +427,5 @@ _NO_ENTRIES: Final[Entries] = {}
 _NOTHING: Final = Stamp(_NO_ENTRIES, 0, NO_TIME)
 
 
-def _entries_in(data: bytes) -> int:
-    """How many entries an encoded map has."""
-    head = data[0]
-    if head < 0x90:
-        return head - 0x80
-    return int.from_bytes(data[1 : 3 if head == 0xDE else 5], "big")
-
-
-def _shown(clock: dict[str, int]) -> str:
-    """A clock in a sentence, cut where it is long."""
-    some = dict(sorted(clock.items())[:20])
-    return f"{some}" if len(clock) <= 20 else f"{str(some)[:-1]}, … {len(clock) - 20} more}}"
+def _arrival(event: Pending) -> int:
+    return event.arrival

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import ipaddress
 import logging
 import signal
@@ -123,6 +124,8 @@ class Service:
 
     def run(self, *, started: Callable[[], object] = lambda: None) -> None:
         """Serve until a signal, or `stop`. `started` is called once connections are taken."""
+        # Events in memory have no cycles: looking for garbage among them took a tenth of the time.
+        gc.set_threshold(100_000, 50, 100)
         done = threading.Event()
         chores = threading.Thread(target=self._work, args=(done,), name="beforehand-settle", daemon=True)
         chores.start()
