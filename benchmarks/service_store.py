@@ -35,16 +35,16 @@ WAYS = {
 }
 
 
-def reports(events: int, *, clocks: bool) -> Iterator[Event]:
-    """A third of the events send, a third receive, in 50 processes; one in a thousand failed."""
+def reports(events: int, *, clocks: bool, processes: int = PROCESSES) -> Iterator[Event]:
+    """A third of the events send, a third receive; one in a thousand failed."""
     random = Random(1)
-    names = [f"service-{number:02}" for number in range(PROCESSES)]
-    count = [0] * PROCESSES
+    names = [f"service-{number:02}" for number in range(processes)]
+    count = [0] * processes
     waiting: list[list[str]] = [[] for _ in names]
     known: list[dict[str, int]] = [{} for _ in names]
     carried: dict[str, dict[str, int]] = {}
     for now in range(events):
-        p = random.randrange(PROCESSES)
+        p = random.randrange(processes)
         count[p] += 1
         sends: tuple[str, ...] = ()
         receives: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def reports(events: int, *, clocks: bool) -> Iterator[Event]:
                 known[p][other] = max(known[p].get(other, 0), index)
         elif random.random() < 0.6:
             sends = (f"message-{now:09}",)
-            waiting[random.randrange(PROCESSES)].append(sends[0])
+            waiting[random.randrange(processes)].append(sends[0])
         known[p][names[p]] = count[p]
         if clocks and sends:
             carried[sends[0]] = dict(known[p])

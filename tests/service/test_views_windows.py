@@ -13,6 +13,7 @@ from view_sources import WAYS, Picture, Way, histories, served
 
 from beforehand.errors import InputError, UnknownEventError
 from beforehand.events import Event
+from beforehand.service.views.lanes import Axis
 
 HISTORIES = histories()
 
@@ -212,6 +213,17 @@ def test_violations_stand_in_the_windows_that_show_one_of_their_events(way: str,
         assert all("b:2" in violation["events"] for violation in found)
         assert one.viewer.window("", first=500)["violations"] == []
         assert one.viewer.overview()["violations"] == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", ["plain", "untimed"])
+def test_an_axis_by_name_is_not_read_again_where_it_is_the_default(way: str, case: str, tmp_path: Path) -> None:
+    with served(way, HISTORIES[case], tmp_path) as one:
+        default = one.viewer.source.lanes("", None)
+        assert default.axis == ("time" if case == "plain" else "steps")
+        assert one.viewer.source.lanes("", default.axis) is default
+        other: Axis = "steps" if case == "plain" else "time"
+        assert one.viewer.source.lanes("", other).axis == other
 
 
 def judged(one: Way) -> None:

@@ -48,7 +48,8 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
         events = [event for event in infer_messages(events) if isinstance(event, Event)]
     deadlines.check()
     # Clocks have been judged when the events were stamped; here they would be judged by messages alone.
-    found = History(replace(event, clock=None) for event in events).check(delta_ns=delta_ns, limit=limit)
+    bare = (event if event.clock is None else replace(event, clock=None) for event in events)
+    found = History(bare).check(delta_ns=delta_ns, limit=limit)
     sql = """
         SELECT f.process, f.idx, f.why FROM findings f JOIN processes p ON p.id = f.process
         WHERE f.execution = ? ORDER BY p.name, f.idx"""

@@ -48,12 +48,17 @@ class LanesCache:
         """Whatever is being read is read to its end; nothing more is begun."""
         self._reader.shutdown(cancel_futures=True)
 
-    def get(self, key: Key, make: Callable[[Lanes | None], Lanes], is_fresh: Callable[[Lanes], bool]) -> Lanes:
-        """What was kept if it is fresh; else what `make` gives of it, or of None."""
+    def kept(self, key: Key) -> Lanes | None:
+        """What was read last, if it is still here."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
+            return kept
+
+    def get(self, key: Key, make: Callable[[Lanes | None], Lanes], is_fresh: Callable[[Lanes], bool]) -> Lanes:
+        """What was kept if it is fresh; else what `make` gives of it, or of None."""
+        kept = self.kept(key)
         if kept is not None and is_fresh(kept):
             return kept
         found, joined = self._awaited(key, make)

@@ -53,6 +53,9 @@ class FrozenSource:
         return self._queries.answers.one_execution(execution)
 
     def lanes(self, execution: str, axis: Axis | None) -> Lanes:
+        default = self._lanes.kept((execution, ""))
+        if default is not None and default.axis == axis:
+            return default
         return self._lanes.get((execution, axis or ""), lambda _: self._drawn.lanes(execution, axis), lambda _: True)
 
     def details(self, lanes: Lanes, points: Sequence[Point]) -> list[Detail | None]:

@@ -1,7 +1,8 @@
 """What checks found in a live store, for pictures: judged by a thread of its own, so that nobody has to wait for it.
 
-A check looks at the newest events (`Queries.checks`) and takes a second or so of the processor; it is made only of
-what somebody looks at, when something has changed, and not more often than every `CHECK_SECONDS`.
+A check looks at the newest events (`Queries.checks`) and takes a few seconds of the processor. It is made only of
+what somebody looks at, when something has changed, not more often than every `CHECK_SECONDS`, and begins
+`AFTER_SECONDS` after it was asked for: the picture itself comes first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from beforehand.service.views.source import Violations, violations_of
 __all__ = ["CHECK_SECONDS", "Checks"]
 
 CHECK_SECONDS: Final = 30.0
+AFTER_SECONDS: Final = 2.0
 VIOLATIONS_MAX: Final = 1_000
 _KEPT: Final = 100
 
@@ -33,6 +35,7 @@ class Checks:
         self._lock: Final = threading.Lock()
         self._known: Final[dict[str, tuple[int, float, Violations]]] = {}  # At most `_KEPT`.
         self._running: threading.Thread | None = None
+        self._hurry: Final = threading.Event()  # Somebody waits for the check.
 
     def known(self, execution: str) -> Violations:
         """What was found last; a new check is begun if there is something new, and the last one is old enough."""
@@ -40,6 +43,7 @@ class Checks:
             cursor, when, found = self._known.get(execution, (-1, -CHECK_SECONDS, Violations(None, (), ())))
             due = cursor != self._store.cursor and self._clock() - when >= CHECK_SECONDS
             if due and (self._running is None or not self._running.is_alive()):
+                self._hurry.clear()
                 self._running = threading.Thread(
                     target=self._check, args=(execution,), name="beforehand-checks", daemon=True
                 )
@@ -50,12 +54,14 @@ class Checks:
         """Until the check that runs has ended."""
         running = self._running
         if running is not None:
+            self._hurry.set()
             running.join()
 
     def close(self) -> None:
         self.wait()
 
     def _check(self, execution: str) -> None:
+        self._hurry.wait(AFTER_SECONDS)
         cursor = self._store.cursor
         try:
             document = self._queries.checks(execution=execution, limit=VIOLATIONS_MAX)

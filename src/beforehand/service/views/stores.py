@@ -98,21 +98,22 @@ class StoreSource:
 
     def lanes(self, execution: str, axis: Axis | None) -> Lanes:
         with self._store.reading() as db:
-            row = db.execute("SELECT id, events FROM executions WHERE name = ?", (execution,)).fetchone()
+            row = db.execute("SELECT id, events, latest FROM executions WHERE name = ?", (execution,)).fetchone()
         if row is None:
             raise InputError(f"there is no execution {execution!r} in this store")
-        number, events = row
+        number, events, latest = row
+        chosen: Axis = axis or ("steps" if latest == NO_TIME else "time")
         refuse_if_large(execution, events)
         cursor = self._store.cursor
 
         def read(kept: Lanes | None) -> Lanes:
             with self._store.reading() as db:
-                return _Look(db, execution, number, axis, self._clock()).lanes(kept)
+                return _Look(db, execution, number, chosen, self._clock()).lanes(kept)
 
         def is_fresh(kept: Lanes) -> bool:
             return kept.cursor is not None and kept.cursor >= cursor and kept.count == events
 
-        return self._lanes.get((execution, axis or ""), read, is_fresh)
+        return self._lanes.get((execution, chosen), read, is_fresh)
 
     def details(self, lanes: Lanes, points: Sequence[Point]) -> list[Detail | None]:
         memory = lanes.extra["memory"]
@@ -175,7 +176,7 @@ def _senders(view: View, execution: int, rows: dict[tuple[int, int], Any]) -> di
 class _Look:
     """One look at the store, by one connection: one moment."""
 
-    def __init__(self, db: sqlite3.Connection, execution: str, number: int, axis: Axis | None, now: float) -> None:
+    def __init__(self, db: sqlite3.Connection, execution: str, number: int, axis: Axis, now: float) -> None:
         self._db: Final = db
         self._execution: Final = execution
         self._number: Final = number
@@ -191,20 +192,14 @@ class _Look:
         (oldest,) = self._db.execute("SELECT coalesce(min(seq), 0) FROM journal").fetchone()
         if oldest > kept.cursor + 1 or kept.cursor > self._cursor:
             return self._all()  # Some of what changed is not told any more.
-        if self._axis is None and kept.axis == "steps" and self._default_axis() == "time":
-            return self._all()
         return self._changed(kept, memory)
-
-    def _default_axis(self) -> Axis:
-        (latest,) = self._db.execute("SELECT latest FROM executions WHERE id = ?", (self._number,)).fetchone()
-        return "steps" if latest == NO_TIME else "time"
 
     def _members(self) -> dict[int, _Member]:
         sql = "SELECT id, name, stamped, complete, events FROM processes WHERE execution = ? AND events > 0"
         return {row[0]: _Member(*row[1:]) for row in self._db.execute(sql, (self._number,))}
 
     def _all(self) -> Lanes:
-        axis = self._axis or self._default_axis()
+        axis = self._axis
         memory = _Memory(self._number, self._members(), soft_read=self._now)
         for number, member in memory.members.items():
             memory.lanes[number] = self._lane(number, member.name, axis)
