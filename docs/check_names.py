@@ -35,6 +35,7 @@ ROOMS: Final[Mapping[str, tuple[str, ...]]] = {
     "beforehand.events": ("docs/reference/events.md",),
     "beforehand.formats": ("docs/reference/events.md", "docs/reference/mapped.md"),
     "beforehand.history": ("docs/reference/history.md",),
+    "beforehand.notebook": ("docs/reference/notebook.md",),
     "beforehand.ordering": ("docs/reference/ordering/",),
     "beforehand.pipeline": ("docs/reference/pipeline.md", "docs/reference/merge-on-spark.md"),
     "beforehand.predicate": ("docs/reference/predicate.md",),

@@ -31,6 +31,7 @@ ROOMS = [
     "rpc",
     "pipeline",
     "service",
+    "notebook",
     "cli",
 ]
 STANDARD_LIBRARY_ONLY = ["errors", "events", "clocks", "ordering", "diagram"]
