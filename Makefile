@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge bench-service bench-groups bench-rpc campaign campaign-merge explore matrix merge-kill service-kill docs pins clean
+.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge bench-service bench-groups bench-rpc campaign campaign-merge explore fuzz matrix merge-kill service-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -73,6 +73,10 @@ bench-rpc: $(VENV)/ready-bench ## Measure calls with stamps and with causal orde
 
 bench-groups: $(VENV)/ready ## Measure groups of five processes on loopback beside a plain TCP fan-out (three minutes).
 	$(BIN)/python -m benchmarks.groups
+
+FUZZ_SECONDS ?= 900
+fuzz: $(VENV)/ready ## Attack every decoder and reader for FUZZ_SECONDS (a quarter of an hour).
+	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 SEEDS ?= 100000
 campaign: $(VENV)/ready ## Simulate SEEDS seeds over all protocols, going on where the last campaign stopped.

@@ -49,6 +49,7 @@ from beforehand.ordering import (
     unordered,
     view_change,
 )
+from beforehand.ordering.protocol import Owed
 
 __all__ = ["PACKET_BYTES_MAX", "decode_packet", "decode_snapshot", "encode"]
 
@@ -168,8 +169,8 @@ def _plain(value: Any) -> Any:
     names = _FIELDS.get(kind)
     if names is not None:
         return {kind.__name__: [_plain(getattr(value, name)) for name in names]}
-    if kind is message.Level:
-        return {"Level": [value.value]}
+    if kind is message.Level or kind is Owed:
+        return {kind.__name__: [value.value]}
     if kind is View:
         return {"View": [list(value.processes), value.number, value.base.encode(limit=STAMP_BYTES_MAX)]}
     if kind is VectorStamp or kind is OrderingStamp:
@@ -234,7 +235,7 @@ _COMMON: Final[dict[str, _Make]] = {
     "OrderingStamp": lambda data: _stamp(OrderingStamp, data),
 }
 _PACKET_MAKERS: Final[Mapping[str, _Make]] = _COMMON | {kind.__name__: _maker(kind) for kind in _PACKETS}
-_SNAPSHOT_MAKERS: Final[Mapping[str, _Make]] = {**_PACKET_MAKERS, "frozenset": _set} | {
+_SNAPSHOT_MAKERS: Final[Mapping[str, _Make]] = {**_PACKET_MAKERS, "frozenset": _set, "Owed": Owed} | {
     kind.__name__: _maker(kind) for kind in _SNAPSHOTS
 }
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -1,0 +1,1 @@
+"""Fuzzing of every decoder and reader: see targets.py for what is attacked, and running.py for how."""

@@ -1,0 +1,7 @@
+"""`python -m fuzz`."""
+
+import sys
+
+from fuzz.running import main
+
+sys.exit(main(sys.argv[1:]))
