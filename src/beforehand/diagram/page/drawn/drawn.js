@@ -8,6 +8,8 @@ import { Given } from "./given.js";
 
 const LANE = 64; // px of a process, where the height is ours to choose.
 const AROUND = 215;
+const BELOW = 220; // The panel, where it stands below.
+const NEAR = 24; // px for each event.
 
 class Drawn extends App {
   constructor(host, data) {
@@ -22,7 +24,14 @@ class Drawn extends App {
     if (!whole) this.byId("wheel").textContent = "Ctrl + wheel";
     this.startKeys(data.views.length > 1 ? [["r", "fold runs of local events", "fold"]] : []);
     if (data.views.length > 1) this.foldable();
-    if (!whole) host.style.height = `${Math.min(innerHeight * 0.86, Math.max(430, data.processes.length * LANE + AROUND))}px`;
+    if (!whole) this.measure();
+  }
+
+  // As tall as the processes ask for, within reason: the reader must get past it.
+  measure() {
+    const below = matchMedia("(max-width: 62rem)").matches ? BELOW : 0;
+    const wanted = this.data.processes.length * LANE + AROUND + below;
+    this.host.style.height = `${Math.min(innerHeight * 0.88, Math.max(430, wanted))}px`;
   }
 
   foldable() {
@@ -49,13 +58,22 @@ class Drawn extends App {
     );
   }
 
+  // Near enough to read the names around what was chosen; what led to it stands left.
+  approach() {
+    const { pane, selection } = this;
+    const { camera } = pane;
+    const scale = NEAR * camera.density;
+    if (selection.relations && camera.scale < scale) camera.look(selection.relations.x, camera.width / scale);
+    pane.pan(camera.width * -0.22);
+  }
+
   // What the file was drawn for, unless the address asks for something else.
   async later(state) {
     const { selected, cut } = this.data;
     if (selected !== null && !state.selected) {
       const { owner, index } = this.api.records[selected];
       await this.selection.choose(this.pane, `${this.data.processes[owner]}:${index}`, { reveal: true });
-      this.pane.pan(this.pane.camera.width * -0.22); // What led to it stands left.
+      this.approach();
     }
     if (cut && !state.cut) await this.cut.given(this.pane, cut);
   }
