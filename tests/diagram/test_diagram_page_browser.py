@@ -191,7 +191,8 @@ def test_violations_and_failures_have_signs_and_are_counted(reader: Reader) -> N
 
     assert [one for one, violation, _ in drawn if violation] == ["A:2"]
     assert [one for one, _, failure in drawn if failure] == ["C:1"]
-    expect(seen.host.locator("#facts")).to_contain_text("1 violation")
+    expect(seen.host.locator("#facts")).to_contain_text("▲ 1 failure")
+    expect(seen.host.locator("#facts")).to_contain_text("◆ 1 event marked")
     assert (194, 24, 58) in seen.colours()  # Red, of the message too.
 
 

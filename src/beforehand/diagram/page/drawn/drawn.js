@@ -3,7 +3,7 @@
 import { App } from "../modules/app.js";
 import { make } from "../modules/dom.js";
 import { readState } from "../modules/state.js";
-import { visible } from "../modules/text.js";
+import { plural, visible } from "../modules/text.js";
 import { Given } from "./given.js";
 
 const LANE = 64; // px of a process, where the height is ours to choose.
@@ -48,7 +48,8 @@ class Drawn extends App {
 
   told() {
     super.told();
-    const { warnings } = this.pane.overview;
+    const { warnings, marked } = this.pane.overview;
+    if (marked) this.byId("facts").append(make("span", `◆ ${plural(marked, "event")} marked`));
     this.byId("warnings").replaceChildren(
       ...warnings.map((text) => {
         const made = make("p", `⚠ ${visible(text, 500)}`, "warning");

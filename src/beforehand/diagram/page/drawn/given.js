@@ -139,7 +139,8 @@ const overview = (given, { axis: asked }) => {
     events: eventsIn(places),
     failures: places.filter(isFailure).length,
     processes,
-    violations: places.filter((place) => place.violation).length,
+    violations: 0, // How many there are is not known, only which events show one:
+    marked: places.filter((place) => place.violation).length,
     warnings: view.warnings,
   };
 };
@@ -245,7 +246,7 @@ const past = (given, { id, last }) => {
     name: nameOf(place),
     kind: place.record?.kind ?? "local",
   }));
-  return { past: eventsIn(found), events, missing: [], notes: [] };
+  return { past: eventsIn(found), events, missing: [], notes: [], scope: "Counted among the events of this diagram." };
 };
 
 const future = (given, { id }) => ({ future: eventsIn(given.future(given.find(id))) });

@@ -197,6 +197,7 @@ export class App {
     this.byId("axis").textContent = word;
     this.byId("axis").setAttribute("aria-label", `The axis is ${meaning}. Change it`);
     this.byId("axis").hidden = this.axes.length < 2;
+    this.byId("never").hidden = overview.axis === "clocks"; // Clocks disagree.
     this.minimap.load();
   }
 

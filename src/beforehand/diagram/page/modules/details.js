@@ -12,6 +12,7 @@ export const describe = ({ event, past, future, concurrent }, acts) => {
   if (event.note) parts.push(note(event.note));
   for (const text of past.notes ?? []) parts.push(note(text));
   parts.push(counts(past.past, future, concurrent));
+  if (past.scope) parts.push(make("p", past.scope, "quiet"));
   parts.push(actions(acts));
   parts.push(...led(past, acts));
   parts.push(
