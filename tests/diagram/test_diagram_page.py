@@ -167,6 +167,29 @@ def test_a_second_drawing_that_is_too_large_is_left_out_and_the_page_says_so() -
     assert "⚠ Too large to hold a second drawing with runs of local events unfolded." in page.texts
 
 
+def test_the_axis_that_was_asked_for_comes_first_and_falls_back_where_there_is_no_time() -> None:
+    timed = [Event(process="A", index=1, time=7)]
+
+    asked = check_page(diagram_page(timed, options=LayoutOptions(axis="time"))).data
+    without = check_page(diagram_page(PAIR, options=LayoutOptions(axis="time"))).data
+
+    assert (asked["axis"], list(asked["axes"])) == ("clocks", ["steps", "time", "clocks"])
+    assert (without["axis"], list(without["axes"])) == ("steps", ["steps"])
+
+
+def test_places_fit_into_the_numbers_of_a_browser_however_long_the_execution_is() -> None:
+    events = [Event(process="A", index=1, time=-(2**62)), Event(process="A", index=2, time=2**62)]
+
+    data = check_page(diagram_page(events)).data
+
+    first, last = data["views"][0]["places"]
+    assert data["axes"]["time"]["origin"] == str(-(2**62))
+    for axis in ("time", "clocks"):
+        assert first[axis] == 0
+        assert 2**52 < last[axis] < 2**53
+        assert last[axis] * data["axes"][axis]["unit"] <= 2**63
+
+
 # What led to what.
 
 

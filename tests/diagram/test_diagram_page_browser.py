@@ -292,6 +292,11 @@ def test_the_keyboard_alone_is_enough(reader: Reader) -> None:
     expect(seen.details.locator("h2")).to_have_text("think 4")
     seen.page.keyboard.press("ArrowDown")
     expect(seen.details.locator("h2")).not_to_have_text("think 4")
+    seen.page.keyboard.press("ArrowUp")
+    seen.page.keyboard.press("End")
+    expect(seen.details.locator("h2")).to_have_text("done")
+    seen.page.keyboard.press("Home")
+    expect(seen.details.locator("h2")).to_have_text("ask")
     seen.page.keyboard.press("Escape")
     expect(seen.host.locator("#help")).to_be_visible()
     assert seen.chosen is None
@@ -305,6 +310,30 @@ def test_the_diagram_is_one_stop_in_the_tab_order(reader: Reader) -> None:
     seen.choose("B:2")
 
     assert seen.host.locator('#stage-main .board [tabindex="0"]').count() == 1
+
+
+def test_processes_can_be_hidden_and_shown_again(reader: Reader) -> None:
+    seen = reader.open(diagram_page(WORK))
+
+    seen.host.locator(".heads .tag").first.press("x")
+    seen.settled()
+    first = seen.signs()
+    seen.page.get_by_role("button", name="Show all").click()
+
+    assert len({name.partition(":")[0] for name in first}) == 2
+    assert len(seen.signs()) == len(WORK)
+
+
+def test_events_of_a_named_execution_are_found_and_chosen(reader: Reader) -> None:
+    events = [Event(execution="day 1/2", process="A", index=index, name=f"n{index}") for index in (1, 2)]
+    seen = reader.open(diagram_page(events))
+
+    seen.search.fill("n2")
+    seen.search.press("Enter")
+
+    expect(seen.details.locator("h2")).to_have_text("n2")
+    expect(seen.details).to_contain_text("day 1/2/A:2")
+    assert seen.named("past") == ["A:1"]
 
 
 def test_the_axis_is_steps_causal_time_or_the_clocks(reader: Reader) -> None:

@@ -271,7 +271,7 @@ const searched = (given, place) => {
     kind: record?.kind ?? "local",
     ns: record?.time ? nanoseconds(record.time) : null,
     attributes,
-    text: [name, given.id(place), ...pairs, ...messages, record?.note ?? ""].join("\n").toLowerCase(),
+    text: [name, given.id(place), record?.kind ?? "local", ...pairs, ...messages, record?.note ?? ""].join("\n").toLowerCase(),
   };
 };
 

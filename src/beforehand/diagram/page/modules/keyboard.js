@@ -13,7 +13,7 @@ export const startKeyboard = (app, more = []) => {
     ["← → ↑ ↓", "go from event to event, along a process and across", null],
     ["Shift + ← → ↑ ↓", "move the diagram", null],
     ["PageUp PageDown", "move by a screen", null],
-    ["Home End", "to the beginning, to the end", null],
+    ["Home End", app.api.immediate ? "to the beginning, to the end; of its process, if an event is chosen" : "to the beginning, to the end", null],
     ["+", "zoom in", () => pane().zoom(1.5)],
     ["-", "zoom out", () => pane().zoom(1 / 1.5)],
     ["0", "show everything", () => pane().fit()],
@@ -66,6 +66,7 @@ export const startKeyboard = (app, more = []) => {
     else if (!onStage) return;
     else if (event.key.startsWith("Arrow") && !event.shiftKey) app.selection.step(pane(), event.key);
     else if (moves[event.key]) pane().pan(...moves[event.key]);
+    else if (/^(?:Home|End)$/.test(event.key) && app.api.immediate && app.selection.relations) app.selection.toEdge(pane(), event.key);
     else if (event.key === "Home") pane().pan(camera.map.pos(0) - camera.width * 0.08);
     else if (event.key === "End") pane().pan(camera.map.pos(camera.span, Infinity) - camera.width * 0.92);
     else if (event.key === "Enter" && app.selection.relations) app.selection.pane.reveal(app.selection.relations, { close: true });

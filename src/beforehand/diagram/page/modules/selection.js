@@ -73,6 +73,16 @@ export class Selection {
     else if (pane === this.app.pane) view.relations = this.app.api.roles ?? null;
   }
 
+  // To the first or the last event of its process, where all of them are here.
+  async toEdge(pane, key) {
+    const row = pane.leaves
+      .flatMap(({ shown }) => shown?.data?.events ?? [])
+      .filter((event) => event.lane === this.relations.lane)
+      .sort((a, b) => (a.index < b.index ? -1 : 1));
+    const edge = key === "Home" ? row[0] : row.at(-1);
+    if (edge) return this.choose(pane, pane.named(edge.lane, edge.index), { reveal: true });
+  }
+
   // From the chosen event to its neighbours, by keys.
   async step(pane, key) {
     const spots = pane.spots.filter((spot) => spot.x >= 0 && spot.x <= pane.camera.width);
