@@ -490,6 +490,19 @@ def test_without_a_script_the_drawing_is_there(browser: Any, tmp_path: Path) -> 
     context.close()
 
 
+def test_a_browser_that_lacks_something_shows_the_drawing(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(diagram_page(WORK), encoding="utf-8")
+    context = browser.new_context()
+    context.add_init_script("delete globalThis.ResizeObserver")
+    page = context.new_page()
+
+    page.goto(file.as_uri())
+
+    expect(page.locator("svg.st:not(.definitions)")).to_be_visible()
+    context.close()
+
+
 def test_on_paper_it_is_the_drawing(reader: Reader) -> None:
     seen = reader.open(diagram_page(WORK))
     drawing = seen.page.locator("svg.st:not(.definitions)")

@@ -82,7 +82,13 @@ class Drawn extends App {
 
 const start = (host, data) => {
   if (host.shadowRoot) return;
-  const diagram = (host.diagram = new Drawn(host, data));
+  try {
+    host.diagram = new Drawn(host, data);
+  } catch (error) {
+    host.shadowRoot?.replaceChildren(make("slot")); // An old browser: what it lacks must not cost the drawing too.
+    throw error;
+  }
+  const { diagram } = host;
   const state = readState(diagram.whole ? location.hash : "");
   diagram.pane.sized.then(() => diagram.restore(state)).then(() => (host.dataset.ready = "true"));
 };
