@@ -220,7 +220,7 @@ def test_the_events_in_sight_can_be_read_as_a_table(visitor: Visitor, serve: Ser
     expect(rows.first).to_contain_text("◐ before")
     rows.last.get_by_role("button").click()
     expect(seen.details.get_by_role("heading", level=2)).to_have_text("apart")
-    expect(seen.page.locator("#summary")).to_contain_text("6 events in sight on 3 lanes")
+    expect(seen.page.locator("#sight")).to_contain_text("6 events in sight on 3 lanes")
 
 
 def test_everything_that_can_be_used_has_a_name_and_shows_its_focus(visitor: Visitor, serve: Serve) -> None:

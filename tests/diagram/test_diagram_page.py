@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from beforehand.cli.shop import shop_run
 from beforehand.diagram import LayoutOptions, Marks, diagram_page
+from beforehand.diagram.page.sources import drawn_frame
 from beforehand.errors import InputError
 from beforehand.events import Event, EventId
 from beforehand.history import History
@@ -22,12 +23,16 @@ from random_histories import as_events, pasts, random_steps
 def check_page(document: str) -> Page:
     """What every page must keep, whatever the events say."""
     document.encode()
-    page = Page(document)
+    # The frame is ours alone, the same in every page, and inert until our script takes it.
+    before, frame, after = document.partition(drawn_frame())
+    assert frame
+    assert drawn_frame() not in after
+    page = Page(before + after)
     assert max(page.ids.values()) == 1, [one for one, times in page.ids.items() if times > 1]
     assert page.addresses == []
     assert not {name for name in page.names if name.startswith("on") or name == "style"}
     assert page.elements["script"] == 2  # The data and the program.
-    block = document.partition('id="data">')[2].partition("</script>\n")[0]
+    block = after.partition('id="data">')[2].partition("</script>\n")[0]
     assert json.loads(block) == page.data
     assert not set("<>&") & set(block)  # Not every way to end a script is known to this parser.
     assert page.elements["style"] == 1
@@ -41,12 +46,23 @@ PAIR = [Event(process="A", index=1, sends=("m",)), Event(process="B", index=1, r
 LOCALS = [Event(process="A", index=index, name=f"step {index}") for index in range(1, 11)]
 
 
+def ids_on_page(page: Page) -> list[str]:
+    """The events of the page, as it names them."""
+    return [f"{page.data['processes'][one['owner']]}:{one['index']}" for one in page.data["events"]]
+
+
+def read(document: str) -> Page:
+    """A page without the frame that all have."""
+    return Page(document.replace(drawn_frame(), ""))
+
+
 def pasts_on_page(page: Page, view: int = 0) -> dict[str, set[str]]:
     """The past of every event as the page's search will find it."""
     numbers = page.data["views"][view]
     places = numbers["places"]
     assert isinstance(places, list)
-    ids = [page.data["events"][place["event"]]["id"] for place in places]
+    named = ids_on_page(page)
+    ids = [named[place["event"]] for place in places]
     found_of: dict[str, set[str]] = {}
     for start, identity in enumerate(ids):
         found: set[int] = set()
@@ -61,11 +77,15 @@ def pasts_on_page(page: Page, view: int = 0) -> dict[str, set[str]]:
 
 
 def test_a_page_has_the_drawing_the_search_and_the_data() -> None:
-    page = check_page(diagram_page(PAIR, title="Two processes"))
+    document = diagram_page(PAIR, title="Two processes")
+    page = check_page(document)
 
-    assert {"search", "next", "previous", "in", "out", "fit", "details", "data", "stage"} <= page.ids.keys()
+    frame = Page(drawn_frame())
+    assert {"search", "next", "previous", "in", "out", "fit", "details", "stage", "cut-slider"} <= frame.ids.keys()
+    assert max(frame.ids.values()) == 1
+    assert page.elements["svg"] >= 1
     assert "Two processes" in page.texts
-    assert [event["id"] for event in page.data["events"]] == ["A:1", "B:1"]
+    assert ids_on_page(page) == ["A:1", "B:1"]
 
 
 def test_an_empty_execution_is_a_page_too() -> None:
@@ -124,7 +144,6 @@ def test_runs_of_local_events_come_as_a_second_drawing() -> None:
 
     assert [view["name"] for view in page.data["views"]] == ["whole", "folded"]
     assert [place["run"]["count"] for place in page.data["views"][1]["places"]] == [10]
-    assert "fold" in page.ids
 
 
 def test_what_was_asked_for_is_shown_first() -> None:
@@ -137,7 +156,6 @@ def test_without_runs_there_is_nothing_to_fold() -> None:
     page = check_page(diagram_page(PAIR))
 
     assert len(page.data["views"]) == 1
-    assert "fold" not in page.ids
 
 
 def test_a_second_drawing_that_is_too_large_is_left_out_and_the_page_says_so() -> None:
@@ -147,6 +165,29 @@ def test_a_second_drawing_that_is_too_large_is_left_out_and_the_page_says_so() -
 
     assert len(page.data["views"]) == 1
     assert "⚠ Too large to hold a second drawing with runs of local events unfolded." in page.texts
+
+
+def test_the_axis_that_was_asked_for_comes_first_and_falls_back_where_there_is_no_time() -> None:
+    timed = [Event(process="A", index=1, time=7)]
+
+    asked = check_page(diagram_page(timed, options=LayoutOptions(axis="time"))).data
+    without = check_page(diagram_page(PAIR, options=LayoutOptions(axis="time"))).data
+
+    assert (asked["axis"], list(asked["axes"])) == ("clocks", ["steps", "time", "clocks"])
+    assert (without["axis"], list(without["axes"])) == ("steps", ["steps"])
+
+
+def test_places_fit_into_the_numbers_of_a_browser_however_long_the_execution_is() -> None:
+    events = [Event(process="A", index=1, time=-(2**62)), Event(process="A", index=2, time=2**62)]
+
+    data = check_page(diagram_page(events)).data
+
+    first, last = data["views"][0]["places"]
+    assert data["axes"]["time"]["origin"] == str(-(2**62))
+    for axis in ("time", "clocks"):
+        assert first[axis] == 0
+        assert 2**52 < last[axis] < 2**53
+        assert last[axis] * data["axes"][axis]["unit"] <= 2**63
 
 
 # What led to what.
@@ -163,7 +204,7 @@ def test_the_past_on_the_page_is_the_true_past_among_drawn_events(seed: int, eve
     ids = [str(event.id) for event in events]
     true = dict(zip(ids, pasts(steps), strict=True))
 
-    page = Page(diagram_page(events, marks=marks, options=LayoutOptions(events_max=events_max)))
+    page = read(diagram_page(events, marks=marks, options=LayoutOptions(events_max=events_max)))
 
     found = pasts_on_page(page)
     assert len(found) == min(events_max, 40)
@@ -174,7 +215,7 @@ def test_the_past_on_the_page_is_the_true_past_among_drawn_events(seed: int, eve
 def test_the_shop_has_its_failure_with_all_that_led_to_it() -> None:
     history = History(shop_run(seed=1))
 
-    found = pasts_on_page(Page(diagram_page(history.order())))
+    found = pasts_on_page(read(diagram_page(history.order())))
 
     assert found["orders:17"] == {str(event.id) for event in history.past("orders:17")}
 
@@ -182,7 +223,7 @@ def test_the_shop_has_its_failure_with_all_that_led_to_it() -> None:
 def test_relations_add_what_leads_outside_of_what_is_given() -> None:
     apart = [Event(process="A", index=1), Event(process="B", index=1), Event(process="C", index=1)]
 
-    page = Page(diagram_page(apart, relations={apart[1].id: [apart[0].id, EventId("", "Z", 9)]}))
+    page = read(diagram_page(apart, relations={apart[1].id: [apart[0].id, EventId("", "Z", 9)]}))
 
     assert pasts_on_page(page) == {"A:1": set(), "B:1": {"A:1"}, "C:1": set()}
 
@@ -191,7 +232,7 @@ def test_the_past_and_future_that_the_marks_give_are_kept() -> None:
     apart = [Event(process=name, index=1) for name in "ABC"]
     marks = Marks(selected=apart[1].id, past=[apart[0].id], future=[apart[2].id])
 
-    found = pasts_on_page(Page(diagram_page(apart, marks=marks)))
+    found = pasts_on_page(read(diagram_page(apart, marks=marks)))
 
     assert found == {"A:1": set(), "B:1": {"A:1"}, "C:1": {"A:1", "B:1"}}
 
@@ -234,7 +275,7 @@ HOSTILE = st.one_of(
     ),
     st.text(st.characters(), min_size=1, max_size=30),
 )
-FORM = Page(diagram_page([*PAIR, *(Event(process="C", index=index) for index in range(1, 9))]))
+FORM = read(diagram_page([*PAIR, *(Event(process="C", index=index) for index in range(1, 9))]))
 
 
 @settings(max_examples=80)
@@ -260,9 +301,10 @@ def test_no_text_in_any_field_becomes_markup(process: str, name: str, message: s
 def test_two_processes_that_look_alike_stay_apart() -> None:
     alike = [Event(process="a\ufffd", index=1), Event(process="a\ud800", index=1)]
 
-    first, second = check_page(diagram_page(alike)).data["events"]
+    page = check_page(diagram_page(alike))
+    first, second = page.data["events"]
 
-    assert first["process"] == second["process"]
+    assert page.data["processes"] == ["a\ufffd", "a\ufffd (2)"]
     assert first["owner"] != second["owner"]
 
 

@@ -204,7 +204,9 @@ def test_the_policy_allows_our_own_style_and_script_only() -> None:
     assert policy is not None
     assert "default-src 'none'" in policy[1]
     assert "unsafe" not in policy[1]
-    assert len(re.findall(r"'sha256-[A-Za-z0-9+/]{43}='", policy[1])) == 2
+    assert (
+        len(re.findall(r"'sha256-[A-Za-z0-9+/]{43}='", policy[1])) == 3
+    )  # Ours, that inside the diagrams, and the script.
 
 
 def test_the_page_is_made_without_spark_or_duckdb() -> None:

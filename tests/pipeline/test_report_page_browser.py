@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,18 +9,15 @@ import pytest
 from test_report_page_shop import shop_pictures, shop_report
 
 from beforehand.pipeline.report import report_page
+from drawn_pages import Diagram, launched
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +35,12 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report["failures"] = [failure, {**failure, "event": "orders:99", "name": "<img src=x onerror=alert(1)>"}]
     report["failures_total"] = 2
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_page(report, shop_pictures()), encoding="utf-8")
+    pictures = shop_pictures()
+    path.write_text(report_page(report, pictures | {"failure:1": pictures["failure:0"]}), encoding="utf-8")
     return path
+
+
+VIOLATION = 2  # The number of its diagram: two failures come first, the second of them folded away.
 
 
 class Opened:
@@ -153,16 +153,101 @@ def test_arrows_keep_their_heads_when_pictures_share_them(opened: Opened) -> Non
     assert lost == 0
 
 
-def test_a_wide_picture_starts_at_the_failure(opened: Opened) -> None:
-    inside = opened.page.locator("#failure-0 .picture .scroll").evaluate(
-        """(scroll) => {
-            const frame = scroll.getBoundingClientRect();
-            const box = scroll.querySelector("g.event.selected").getBoundingClientRect();
-            return [scroll.scrollLeft > 0, frame.left <= box.left && box.right <= frame.right];
-        }"""
+def test_a_wide_diagram_starts_at_the_failure(opened: Opened) -> None:
+    diagram = Diagram(opened.page, 0)
+
+    assert diagram.chosen == "orders:17"
+    assert diagram.place("orders:17") is not None
+    sync_api.expect(diagram.details.locator("h2")).to_have_text("checkout failed")
+    sync_api.expect(diagram.details.locator(".led li")).to_have_count(25)
+
+
+def test_a_violation_is_drawn_with_its_signs(opened: Opened) -> None:
+    diagram = Diagram(opened.page, VIOLATION)
+
+    drawn = diagram.ask(
+        "({pane}) => pane.spots.filter(({event}) => event.violation).map(({event}) => event.id).sort()"
     )
 
-    assert inside == [True, True]
+    assert drawn == ["orders:16", "orders:18"]
+    assert (194, 24, 58) in diagram.colours()
+
+
+def test_diagrams_of_one_report_do_not_disturb_each_other(opened: Opened) -> None:
+    first, second = Diagram(opened.page, 0), Diagram(opened.page, VIOLATION)
+    before = first.ask("({pane}) => pane.camera.scale"), first.ask("({pane}) => pane.camera.range")
+
+    second.host.scroll_into_view_if_needed()
+    second.search.fill("checkout failed")
+    second.search.press("Enter")
+    sync_api.expect(second.details.locator(".counts")).to_be_visible()
+    second.host.locator("#stage-main canvas").focus()
+    for key in ("+", "c", "l", "s"):
+        opened.page.keyboard.press(key)
+        second.settled()
+
+    assert second.chosen == "orders:17"
+    sync_api.expect(second.host.locator("#cut-bar")).to_be_hidden()  # Another axis needs another cut.
+    sync_api.expect(second.host.locator("#listing")).to_be_visible()
+    assert second.host.locator("#axis").inner_text() == "Time"
+    assert first.host.locator("#axis").inner_text() == "Steps"
+    sync_api.expect(first.host.locator("#listing")).to_be_hidden()
+    sync_api.expect(first.search).to_have_value("")
+    assert (first.ask("({pane}) => pane.camera.scale"), first.ask("({pane}) => pane.camera.range")) == before
+    assert opened.page.evaluate("location.hash") == ""
+
+
+def test_the_wheel_over_a_diagram_scrolls_the_report_and_zooms_with_ctrl(opened: Opened) -> None:
+    page, diagram = opened.page, Diagram(opened.page, 0)
+    diagram.host.scroll_into_view_if_needed()
+    scale, top = diagram.ask("({pane}) => pane.camera.scale"), page.evaluate("scrollY")
+    place = diagram.place("orders:17")
+    assert place is not None
+    page.mouse.move(place["x"], place["y"])
+
+    page.mouse.wheel(0, 120)
+    page.wait_for_function("(top) => scrollY > top", arg=top)
+    assert diagram.ask("({pane}) => pane.camera.scale") == scale
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -120)
+    page.keyboard.up("Control")
+
+    page.wait_for_function("(scale) => beforehand.pane.camera.scale > scale", arg=scale)
+
+
+def test_keys_outside_of_the_diagrams_mean_nothing_to_them(opened: Opened) -> None:
+    diagram = Diagram(opened.page, 0)
+
+    opened.page.get_by_label("Show only rows with").fill("c")
+    opened.page.get_by_label("Show only rows with").press("Escape")
+    opened.page.keyboard.press("c")
+    diagram.settled()
+
+    sync_api.expect(diagram.host.locator("#cut-bar")).to_be_hidden()
+    assert diagram.chosen == "orders:17"
+
+
+def test_a_diagram_that_is_folded_away_comes_when_it_is_unfolded(opened: Opened) -> None:
+    page = opened.page
+    host = page.locator("#failure-1 [data-diagram]")
+    Diagram(page, VIOLATION)
+    assert host.evaluate("(host) => host.shadowRoot") is None
+
+    page.locator("#failure-1 > summary").click()
+
+    assert Diagram(page, 1).chosen == "orders:17"
+    sync_api.expect(host.locator("#stage")).to_be_visible()
+
+
+def test_without_a_script_and_on_paper_the_diagrams_are_drawings(browser, file: Path) -> None:
+    for settings, medium in (({"java_script_enabled": False}, "screen"), ({}, "print")):
+        context = browser.new_context(**settings)
+        page = context.new_page()
+        page.emulate_media(media=medium)
+        page.goto(file.as_uri())
+        sync_api.expect(page.locator("#failure-0 .picture svg.st")).to_be_visible()
+        assert page.locator("#failure-0 #stage:visible").count() == 0
+        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from beforehand.cli.shop import shop_run
-from beforehand.diagram import LayoutOptions, Marks, draw
+from beforehand.diagram import LayoutOptions, Marks
+from beforehand.diagram.page.figure import Figure, figure
+from beforehand.diagram.page.sources import drawn_frame
 from beforehand.events import Event
 from beforehand.history import History
 from beforehand.pipeline.report import report_page
@@ -133,7 +135,7 @@ def process_row(process: str, events: list[Event]) -> dict[str, object]:
     }
 
 
-def shop_pictures() -> dict[str, str]:
+def shop_pictures() -> dict[str, Figure]:
     history = History(shop_run(seed=1))
     failure = next(event for event in history.order() if event.attributes.get("level") == "error")
     marks = Marks(
@@ -145,20 +147,23 @@ def shop_pictures() -> dict[str, str]:
     wrong = Marks(violating_messages=violation.messages[:1], violations=violation.events[-2:])
     options = LayoutOptions(events_max=28)
     return {
-        "failure:0": draw(history.order(), marks=marks, options=options),
-        "violation:0": draw(history.order(), marks=wrong, options=options),
+        "failure:0": figure(history.order(), marks=marks, options=options),
+        "violation:0": figure(history.order(), marks=wrong, options=options),
     }
 
 
 def check_page(document: str) -> Page:
     """What every page must keep, whatever stood in the report."""
     document.encode()
-    page = Page(document)
+    # The frame of the diagrams is ours alone, the same in every page, and inert until a script takes it.
+    before, frame, after = document.partition(drawn_frame())
+    assert drawn_frame() not in after
+    page = Page(before + after)
     assert max(page.ids.values()) == 1, [one for one, times in page.ids.items() if times > 1]
     assert not [one for one in page.addresses if not one.startswith("#")]
     assert {address[1:] for address in page.addresses} <= page.ids.keys()
     assert not {name for name in page.names if name.startswith("on") or name == "style"}
-    assert page.elements["script"] == 1
+    assert page.elements["script"] == (2 if frame else 1)  # The data of the diagrams and the program.
     assert page.elements["style"] == 1
     foreign = {"iframe", "object", "embed", "img", "link", "base", "form", "audio", "video", "image", "foreignobject"}
     assert not foreign & page.elements.keys()

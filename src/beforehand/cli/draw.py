@@ -53,8 +53,10 @@ def draw(
         text = draw(choice.events, marks=choice.marks, options=options, title=choice.title)
     else:
         from beforehand.diagram import diagram_page
+        from beforehand.formats.failing import is_failure
 
-        text = diagram_page(choice.events, marks=choice.marks, options=options, title=choice.title)
+        failures = [event.id for event in choice.events if is_failure(event.attributes)]
+        text = diagram_page(choice.events, marks=choice.marks, options=options, title=choice.title, failures=failures)
     with replacing(target) as stream:
         stream.write(text.encode())
     if as_json:

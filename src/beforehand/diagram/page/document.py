@@ -1,7 +1,7 @@
 """The frame of a page: one HTML document that needs nothing but itself.
 
-1. Nothing is fetched: the content security policy allows our one style sheet and our one script, by their hashes,
-   and no other source of anything. Markup that slipped in could not run.
+1. Nothing is fetched: the content security policy allows our style sheets and our one script, by their hashes, and
+   no other source of anything. Markup that slipped in could not run.
 2. Data for the script stands in a block of JSON that cannot end the element that it stands in.
 3. Drawings keep their look when several share a page: their style sheets and arrowheads, which are the same for
    all, stand there once, so that no id occurs twice.
@@ -32,12 +32,18 @@ def asset(package: str, name: str) -> str:
     return (files(package) / name).read_text(encoding="utf-8")
 
 
-def document(*, title: str, style: str, script: str, body: Iterable[str], description: str = "") -> str:
-    """The whole page. `style` and `script` are ours: they go in as they are."""
+def document(
+    *, title: str, style: str, script: str, body: Iterable[str], description: str = "", inner_style: str = ""
+) -> str:
+    """The whole page. `style` and `script` are ours: they go in as they are.
+
+    `inner_style` is a style sheet that stands in the body, in the frame of diagrams.
+    """
+    styles = [one for one in (style, inner_style) if one]
     policy = "; ".join(
         [
             "default-src 'none'",
-            f"style-src '{_hash(style)}'",
+            "style-src " + " ".join(f"'{_hash(one)}'" for one in styles),
             f"script-src '{_hash(script)}'",
             "img-src data:",
             "base-uri 'none'",

@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from beforehand import __version__
-from beforehand.diagram import LayoutOptions, Marks, draw
-from beforehand.events import INDEX_MAX, EventId
+from beforehand.diagram import LayoutOptions, Marks
+from beforehand.diagram.page.figure import Figure, figure
+from beforehand.events import INDEX_MAX, Event, EventId
+from beforehand.formats.failing import is_failure
 from beforehand.pipeline.census import COUNT, LAST, profile
 from beforehand.pipeline.documents import event_record
 from beforehand.pipeline.jobs.findings import Findings
@@ -160,20 +162,21 @@ def _failures(stored: StoredHistory, findings: Findings, last: int) -> list[dict
     return result
 
 
-def _pictures(stored: StoredHistory, report: Mapping[str, Any]) -> dict[str, str]:
+def _pictures(stored: StoredHistory, report: Mapping[str, Any]) -> dict[str, Figure]:
     pictures = {}
     for at, failure in enumerate(report["failures"][:EXPLAINED_MAX]):
         near = stored.around(failure["event"], DRAWN_EVENTS)
-        pictures[f"failure:{at}"] = draw(
-            [*near.events, *near.beyond], marks=near.marks, options=LayoutOptions(events_max=2 * DRAWN_EVENTS)
-        )
+        pictures[f"failure:{at}"] = _figure([*near.events, *near.beyond], near.marks)
     for at, witness in enumerate(report["witnesses"][:EXPLAINED_MAX]):
         near = stored.around(witness["events"][-1], DRAWN_EVENTS)
         ids: set[EventId] = {stored.find_id(event) for event in witness["events"][-2:]}
         shown = {event.id for event in (*near.events, *near.beyond)}
         missing = [stored.event(one) for one in {stored.find_id(event) for event in witness["events"]} - shown]
         marks = Marks(violating_messages=frozenset(witness["messages"][:1]), violations=frozenset(ids))
-        pictures[f"violation:{at}"] = draw(
-            [*near.events, *near.beyond, *missing], marks=marks, options=LayoutOptions(events_max=2 * DRAWN_EVENTS)
-        )
+        pictures[f"violation:{at}"] = _figure([*near.events, *near.beyond, *missing], marks)
     return pictures
+
+
+def _figure(events: list[Event], marks: Marks) -> Figure:
+    failures = [event.id for event in events if is_failure(event.attributes)]
+    return figure(events, marks=marks, options=LayoutOptions(events_max=2 * DRAWN_EVENTS), failures=failures)

@@ -9,6 +9,7 @@ from typing import Final
 from beforehand.diagram.page.markup import Markup, element, joined
 from beforehand.pipeline.report.parts import (
     Cell,
+    Picture,
     Section,
     attributes_of,
     code,
@@ -34,7 +35,7 @@ from beforehand.pipeline.report.text import (
 __all__ = ["Verdict", "failures_section", "hidden_section", "verdict_of", "violations_section"]
 
 Report = Mapping[str, object]
-Pictures = Mapping[str, Markup]
+Pictures = Mapping[str, Picture]
 
 _EXPLAINED_MAX: Final = 25  # Failures shown with what led to them.
 _LISTED_MAX: Final = 200  # Failures listed without.

@@ -77,22 +77,6 @@
   addEventListener("hashchange", openTarget);
   openTarget();
 
-  // A wide picture starts at what it is about.
-  const showMarked = (picture) => {
-    const scroll = picture.querySelector(".scroll");
-    const marked = scroll.querySelectorAll("g.event.selected, g.event.violation");
-    if (!marked.length) return;
-    const frame = scroll.getBoundingClientRect();
-    if (!frame.width) return; // Folded away.
-    // The legend has the same signs; it stands left, so the rightmost is one of the events.
-    const right = Math.max(...[...marked].map((one) => one.getBoundingClientRect().right));
-    scroll.scrollLeft += Math.max(0, right - frame.right + frame.width * 0.25);
-  };
-  for (const picture of document.querySelectorAll(".picture")) {
-    showMarked(picture);
-    picture.closest("details")?.addEventListener("toggle", () => showMarked(picture), { once: true });
-  }
-
   // Paper does not unfold.
   let folded = [];
   addEventListener("beforeprint", () => {

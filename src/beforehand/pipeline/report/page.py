@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beforehand.diagram.page.document import Drawings, asset, document
+from beforehand.diagram.page.document import Drawings, asset, document, json_block
+from beforehand.diagram.page.figure import Figure
 from beforehand.diagram.page.markup import Markup, element, joined
+from beforehand.diagram.page.sources import drawn_frame, drawn_script, drawn_style
 from beforehand.pipeline.report.figures import cards, clocks_section, delays_section, synchrony_section
 from beforehand.pipeline.report.findings import (
     Verdict,
@@ -24,7 +26,7 @@ from beforehand.pipeline.report.findings import (
     verdict_of,
     violations_section,
 )
-from beforehand.pipeline.report.parts import Section
+from beforehand.pipeline.report.parts import Picture, Section
 from beforehand.pipeline.report.tables import (
     inputs_section,
     notes_section,
@@ -37,14 +39,14 @@ from beforehand.pipeline.report.text import string_of
 __all__ = ["report_page"]
 
 
-def report_page(report: Mapping[str, object], pictures: Mapping[str, str]) -> str:
+def report_page(report: Mapping[str, object], pictures: Mapping[str, Figure]) -> str:
     """The page of a report.
 
-    `pictures` has SVG by `beforehand.diagram` for an item: "failure:0" for the first of `failures`, "violation:0" for
-    the first of `witnesses`.
+    `pictures` has a diagram by `beforehand.diagram` for an item: "failure:0" for the first of `failures`,
+    "violation:0" for the first of `witnesses`. Each can be explored, by the modules that draw the service's page.
     """
     drawings = Drawings()
-    drawn = {key: drawings.take(svg) for key, svg in pictures.items()}
+    drawn = {key: Picture(made, drawings.take(made.svg)) for key, made in pictures.items()}
     verdict = verdict_of(report)
     optional = [
         failures_section(report, drawn),
@@ -80,11 +82,16 @@ def report_page(report: Mapping[str, object], pictures: Mapping[str, str]) -> st
         footer,
     ]
     style = asset("beforehand.pipeline.report", "page.css") + drawings.style
+    script = asset("beforehand.pipeline.report", "page.js")
+    if pictures:
+        body += [drawn_frame(), json_block("data", {key: made.data for key, made in pictures.items()})]
+        script += drawn_script()
     return document(
         title=f"{verdict.sign} {verdict.headline}",
         description=verdict.headline,
         style=style,
-        script=asset("beforehand.pipeline.report", "page.js"),
+        inner_style=drawn_style() if pictures else "",
+        script=script,
         body=body,
     )
 

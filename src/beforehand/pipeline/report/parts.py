@@ -6,10 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from beforehand.diagram.page.figure import Figure
 from beforehand.diagram.page.markup import Markup, element, joined
 from beforehand.pipeline.report.text import amount_text, mapping_of, string_of
 
-__all__ = ["Cell", "Section", "attributes_of", "code", "figure", "more", "paragraph", "picture", "region", "table"]
+__all__ = [
+    "Cell",
+    "Picture",
+    "Section",
+    "attributes_of",
+    "code",
+    "figure",
+    "more",
+    "paragraph",
+    "picture",
+    "region",
+    "table",
+]
 
 _ATTRIBUTES_MAX: Final = 12
 _KEY_MAX: Final = 80
@@ -116,10 +129,20 @@ def attributes_of(value: object) -> Markup:
     return joined(labels, Markup(" "))
 
 
-def picture(pictures: Mapping[str, Markup], key: str, label: str) -> Markup:
-    """The drawing that belongs to an item, if there is one."""
-    drawn = pictures.get(key)
-    return Markup() if drawn is None else element("figure", region(label, drawn), class_="picture")
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A diagram, and its drawing without what the page holds for all."""
+
+    figure: Figure
+    drawing: Markup
+
+
+def picture(pictures: Mapping[str, Picture], key: str, label: str) -> Markup:
+    """The diagram that belongs to an item, if there is one. Without a script it is its drawing."""
+    found = pictures.get(key)
+    if found is None:
+        return Markup()
+    return element("figure", found.figure.host(key, region(label, found.drawing)), class_="picture")
 
 
 def figure(name: str, value: Markup, sentence: str) -> Markup:

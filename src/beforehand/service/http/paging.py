@@ -1,6 +1,7 @@
 """The files of the page, over HTTP: `/` and `/page/NAME`. Open to all, for they hold no data.
 
-1. Only files of the package `beforehand.service.page` with a known kind are served, by their plain names. They
+1. Only the modules that every diagram is drawn with (`beforehand.diagram.page`) and the files of the package
+   `beforehand.service.page`, of a known kind, are served, by their plain names, as if they lay in one folder. They
    are read once, when the app is made, so that no path of a request ever reaches the file system.
 2. Each has an `ETag` of its content; with `If-None-Match` an unchanged file is 304. Browsers ask every time
    (`no-cache`), so that a page and its modules are always of one version.
@@ -9,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -17,6 +19,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Header, Response
 
+from beforehand.diagram.page.sources import shared_files
 from beforehand.service.http.access import needs_nothing
 from beforehand.service.http.errors import HttpError
 from beforehand.service.served import Served
@@ -24,6 +27,7 @@ from beforehand.service.served import Served
 __all__ = ["PageFile", "page_files", "routes"]
 
 _PACKAGE: Final = "beforehand.service.page"
+_FRAME: Final = re.compile(rb"<!-- The frame of every diagram .*? -->")
 _KINDS: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -42,14 +46,19 @@ class PageFile:
 
 
 def page_files() -> dict[str, PageFile]:
-    """All files of the page, by name."""
-    found: dict[str, PageFile] = {}
+    """All files of the page, by name; the frame stands in `index.html`."""
+    contents = {name: text.encode() for name, text in shared_files().items()}
+    frame = contents.pop("frame.html")
     for file in files(_PACKAGE).iterdir():
-        kind = _KINDS.get(PurePosixPath(file.name).suffix)
-        if kind is not None:
-            content = file.read_bytes()
-            found[file.name] = PageFile(content, kind, f'"{sha256(content).hexdigest()[:32]}"')
-    return found
+        if PurePosixPath(file.name).suffix in _KINDS:
+            assert file.name not in contents, f"{file.name} is there twice"
+            contents[file.name] = file.read_bytes()
+    contents["index.html"], times = _FRAME.subn(lambda _: frame, contents["index.html"])
+    assert times == 1, "index.html has one place for the frame"
+    return {
+        name: PageFile(content, _KINDS[PurePosixPath(name).suffix], f'"{sha256(content).hexdigest()[:32]}"')
+        for name, content in contents.items()
+    }
 
 
 def routes(served: Served) -> APIRouter:  # noqa: ARG001 - All groups of routes are made alike.

@@ -1,14 +1,5 @@
-// Questions to this server and to no other. One error for everything that can go wrong, of one line for people.
-
-export class ApiError extends Error {
-  constructor(status, text, retryAfter = 0) {
-    super(text);
-    this.status = status;
-    this.retryAfter = retryAfter;
-  }
-}
-
-export const isAborted = (error) => error?.name === "AbortError";
+// Questions to this server and to no other.
+import { ApiError, isAborted } from "./errors.js";
 
 const KEY = "beforehand.token";
 const TRIES = 8; // Of a service that is busy, or that reads a large store for the first time.

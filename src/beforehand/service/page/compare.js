@@ -1,7 +1,7 @@
 // Two executions beside each other. The service aligns them process by process; what only one has is framed by a
 // square, and the panel says how many and where they part.
-import { isAborted } from "./api.js";
-import { button, byId, make, named, say } from "./dom.js";
+import { isAborted } from "./errors.js";
+import { button, make, named } from "./dom.js";
 import { Pane } from "./pane.js";
 import { count, visible, whole } from "./text.js";
 
@@ -12,7 +12,7 @@ export class Compare {
     this.app = app;
     this.other = null;
     this.only = new Map(); // Pane to the ids that only it has.
-    byId("compare").addEventListener("click", () => (this.other ? this.close() : this.choose()));
+    this.app.byId("compare").addEventListener("click", () => (this.other ? this.close() : this.choose()));
   }
 
   get state() {
@@ -23,7 +23,7 @@ export class Compare {
   // Which execution: of this source, of what the service serves, or of a file opened before.
   async choose() {
     const { app } = this;
-    const select = byId("against");
+    const select = this.app.byId("against");
     select.replaceChildren();
     const { source, execution } = app.pane.asked;
     for (const [known, title] of app.sources) {
@@ -44,9 +44,9 @@ export class Compare {
       if (group.childElementCount) select.append(group);
     }
     if (!select.childElementCount) {
-      return say("There is no other execution to compare with. Open a second file first, or report one.", { wrong: true });
+      return this.app.say("There is no other execution to compare with. Open a second file first, or report one.", { wrong: true });
     }
-    const dialog = byId("choosing");
+    const dialog = this.app.byId("choosing");
     dialog.returnValue = "";
     dialog.showModal();
     dialog.addEventListener(
@@ -64,15 +64,15 @@ export class Compare {
   async open(source, execution) {
     this.close();
     const { app } = this;
-    const root = byId("stage-main").cloneNode(true);
+    const root = this.app.byId("stage-main").cloneNode(true);
     root.id = "stage-other";
     root.querySelector(".heads").replaceChildren();
-    byId("panes").append(root);
-    byId("panes").classList.add("two");
+    this.app.byId("panes").append(root);
+    this.app.byId("panes").classList.add("two");
     const other = new Pane(root, app.api, app.hooks);
     this.other = other;
     app.adopt(other);
-    byId("compare").setAttribute("aria-pressed", "true");
+    this.app.byId("compare").setAttribute("aria-pressed", "true");
     try {
       await other.open({ source, execution, axis: app.pane.asked.axis });
       this.title(app.pane, "First");
@@ -89,7 +89,7 @@ export class Compare {
       this.show(found);
       app.redraw();
     } catch (error) {
-      if (!isAborted(error)) say(error.message, { wrong: true });
+      if (!isAborted(error)) this.app.say(error.message, { wrong: true });
     }
     app.remember();
   }
@@ -102,8 +102,8 @@ export class Compare {
   }
 
   close() {
-    byId("compared").replaceChildren();
-    byId("compare").setAttribute("aria-pressed", "false");
+    this.app.byId("compared").replaceChildren();
+    this.app.byId("compare").setAttribute("aria-pressed", "false");
     if (!this.other) return;
     const { other, app } = this;
     this.other = null;
@@ -112,7 +112,7 @@ export class Compare {
     app.release(other);
     other.close();
     other.root.remove();
-    byId("panes").classList.remove("two");
+    this.app.byId("panes").classList.remove("two");
     app.pane.root.querySelector(".pane-title").hidden = true;
     app.remember();
     app.redraw();
@@ -136,7 +136,7 @@ export class Compare {
     }
     if (differing.length > NAMED) list.append(make("li", `and ${count(differing.length - NAMED)} more processes`, "quiet"));
     parts.push(list);
-    byId("compared").replaceChildren(...parts);
+    this.app.byId("compared").replaceChildren(...parts);
   }
 
   async part(first, second) {

@@ -1,7 +1,6 @@
 // Follows what is being reported: asks for the cursor of the store, and when it moved, for what is new. At most one
 // question is under way, and what is on the screen is replaced piece by piece, so nothing flickers.
-import { isAborted } from "./api.js";
-import { byId, say } from "./dom.js";
+import { isAborted } from "./errors.js";
 
 const EVERY_MS = 1000;
 const SLOWER_MS = 5000; // When the service does not answer, or nobody looks.
@@ -12,19 +11,19 @@ export class Live {
     this.on = false;
     this.timer = 0;
     this.control = null;
-    byId("live").addEventListener("click", () => (this.on ? this.stop() : this.start()));
+    this.app.byId("live").addEventListener("click", () => (this.on ? this.stop() : this.start()));
   }
 
   start() {
     this.on = true;
-    byId("live").setAttribute("aria-pressed", "true");
+    this.app.byId("live").setAttribute("aria-pressed", "true");
     this.cursor = this.app.pane.overview.cursor;
     this.tick();
   }
 
   stop() {
     this.on = false;
-    byId("live").setAttribute("aria-pressed", "false");
+    this.app.byId("live").setAttribute("aria-pressed", "false");
     clearTimeout(this.timer);
     this.control?.abort();
   }
@@ -41,11 +40,11 @@ export class Live {
         this.cursor = cursor;
         wait = Math.max(wait, 2 * (performance.now() - before)); // A large store must not be asked without a pause.
       }
-      if (this.failed) say("The service answers again.");
+      if (this.failed) this.app.say("The service answers again.");
       this.failed = false;
     } catch (error) {
       if (isAborted(error)) return;
-      if (!this.failed) say(`Live: ${error.message}`, { wrong: true });
+      if (!this.failed) this.app.say(`Live: ${error.message}`, { wrong: true });
       this.failed = true;
       wait = SLOWER_MS;
     }

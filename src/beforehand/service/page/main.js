@@ -1,169 +1,77 @@
-// Puts the parts together. Each part knows the app, and the app knows what is asked of all of them.
-import { Api, isAborted } from "./api.js";
+// The page of the service: the app of every diagram, with what only a service can do. It follows what is reported,
+// reads files, compares executions, and asks for a token.
+import { Api } from "./api.js";
+import { App } from "./app.js";
 import { Compare } from "./compare.js";
-import { Cut } from "./cut.js";
-import { button, byId, make, say } from "./dom.js";
-import { startExporting } from "./exporting.js";
+import { make } from "./dom.js";
 import { startImporting } from "./importing.js";
-import { startKeyboard } from "./keyboard.js";
-import { drawLegend } from "./legend.js";
 import { Live } from "./live.js";
-import { Minimap } from "./minimap.js";
-import { startTheme } from "./palette.js";
-import { Pane } from "./pane.js";
-import { startPointer } from "./pointer.js";
-import { Search } from "./search.js";
-import { Selection } from "./selection.js";
-import { hashOf, onState, readState, writeState } from "./state.js";
-import { Table } from "./table.js";
-import { showTip } from "./tip.js";
-import { askToken } from "./token.js";
-import { count, plural, visible } from "./text.js";
+import { readState } from "./state.js";
+import { visible } from "./text.js";
+import { tokenFrom } from "./token.js";
 
 const JUDGED_MAX = 6; // Times that violations are asked for.
 
-class App {
+class Service extends App {
   constructor() {
-    this.api = new Api(askToken);
+    super(document, new Api((why) => tokenFrom(this, why)));
     this.sources = new Map([[null, "This service"]]); // What was looked at, for comparing.
-    this.ready = false; // Until then the address is read, not written.
-    this.hooks = {
-      decorate: (view, pane) => this.decorate(view, pane),
-      moved: (pane) => this.moved(pane),
-      drawn: (pane) => this.drawn(pane),
-      failed: (error) => say(error.message, { wrong: true }),
-    };
-    this.pane = new Pane(byId("stage-main"), this.api, this.hooks);
-    this.panes = [this.pane];
-    this.active = this.pane; // The one that keys move.
-    this.selection = new Selection(this);
-    this.cut = new Cut(this);
+    this.head();
     this.compare = new Compare(this);
-    this.minimap = new Minimap(this);
-    this.table = new Table(this);
     this.live = new Live(this);
-    this.search = new Search(this);
-    this.adopt(this.pane);
-    this.buttons();
-    startTheme(byId("theme"), () => this.recolour());
-    startKeyboard(this);
     startImporting(this);
-    startExporting(this);
-    onState((state) => this.restore(state));
-  }
-
-  buttons() {
-    byId("in").addEventListener("click", () => this.active.zoom(1.8));
-    byId("out").addEventListener("click", () => this.active.zoom(1 / 1.8));
-    byId("fit").addEventListener("click", () => this.active.fit());
-    byId("axis").addEventListener("click", () => this.turnAxis());
-    byId("execution").addEventListener("change", (event) => {
-      const [source, execution] = JSON.parse(event.target.value);
+    this.startKeys([
+      ["m", "compare with another execution", "compare"],
+      ["v", "follow what is reported", "live"],
+      ["o", "look at a file", "import"],
+    ]);
+    this.select.addEventListener("change", () => {
+      const [source, execution] = JSON.parse(this.select.value);
       this.open({ source, execution, axis: null }).catch((error) => this.failed(error));
     });
   }
 
-  // Panes.
-
-  adopt(pane) {
-    if (!this.panes.includes(pane)) this.panes.push(pane);
-    startPointer(pane, {
-      pick: (where, spot) => {
-        this.active = where;
-        this.selection.choose(where, spot ? where.named(spot.event.lane, spot.event.index) : null);
-      },
-      hover: showTip,
-      nearer: (where, x) => where.zoom(4, x),
-    });
-    pane.canvas.addEventListener("focus", () => (this.active = pane));
-  }
-
-  release(pane) {
-    this.panes = this.panes.filter((one) => one !== pane);
-    if (this.active === pane) this.active = this.pane;
+  // What the head has here and not in a file.
+  head() {
+    const sign = make("img");
+    Object.assign(sign, { src: "/page/sign.svg", alt: "", width: 26, height: 26 });
+    this.byId("brand").prepend(sign);
+    this.byId("title").textContent = "Beforehand";
+    this.byId("nothing").textContent = "No events are here yet. Report some, or drop a file on this page.";
+    this.select = make("select");
+    this.select.id = "execution";
+    this.select.setAttribute("aria-label", "Execution");
+    this.byId("what").append(this.select);
+    this.tool("list", "compare", "Compare", "Compare with another execution (m)", { pressed: true });
+    this.byId("list").after(this.tool("list", "live", "Live", "Follow what is reported (v)", { pressed: true }));
+    this.tool("export", "import", "Open", "Look at a file (o), or drop one here");
+    const compared = make("div");
+    compared.id = "compared";
+    this.byId("panel").prepend(compared);
   }
 
   decorate(view, pane) {
-    this.selection.decorate(view, pane);
-    this.search.decorate(view, pane);
-    this.cut.decorate(view, pane);
+    super.decorate(view, pane);
     this.compare.decorate(view, pane);
   }
 
-  moved(pane) {
-    if (pane !== this.pane) return;
-    this.remember();
-  }
-
-  drawn(pane) {
-    this.table.later();
-    if (pane !== this.pane) return;
-    this.cut.follow(pane);
-    this.minimap.draw();
-    this.hiddenLanes();
-  }
-
-  redraw() {
-    for (const pane of this.panes) pane.redraw();
-  }
-
-  recolour() {
-    drawLegend(byId("legend"));
-    this.redraw();
-  }
-
-  focusStage() {
-    this.active.canvas.focus();
-  }
-
-  // What is looked at.
-
   async open(asked) {
     this.compare.close();
-    this.cut.close();
-    this.selection.choose(null, null);
     this.live.stop();
-    await this.pane.open(asked);
+    await super.open(asked);
     const { source } = this.pane.asked;
-    if (!this.sources.has(source)) this.sources.set(source, `File ${source}`);
-    this.pane.lanes.restore({});
-    if (this.search.asked) this.search.run("");
-    this.told();
-    this.remember();
-  }
-
-  async turnAxis() {
-    const { source, execution, axis } = this.pane.asked;
-    const { selection } = this;
-    const chosen = selection.id;
-    const lanes = this.pane.lanes.state;
-    try {
-      await this.open({ source, execution, axis: axis === "steps" ? "time" : "steps" });
-      this.pane.lanes.restore(lanes);
-      this.pane.relay();
-      if (chosen !== null) await selection.choose(this.pane, chosen, { reveal: true });
-    } catch (error) {
-      this.failed(error);
+    if (!this.sources.has(source)) {
+      this.sources.set(source, `File ${source}`);
+      this.executions();
     }
   }
 
-  // The head of the page, after something new is known.
   told() {
+    super.told();
     const { overview } = this.pane;
     this.executions();
-    const facts = [
-      plural(overview.events, "event"),
-      `${count(overview.processes.length)} ${overview.processes.length === 1 ? "process" : "processes"}`,
-    ];
-    if (overview.failures) facts.push(`▲ ${plural(overview.failures, "failure")}`);
-    if (overview.violations) facts.push(`◆ ${plural(overview.violations, "violation")}`);
-    byId("facts").replaceChildren(...facts.map((fact) => make("span", fact)));
-    byId("axis").textContent = overview.axis === "steps" ? "Steps" : "Time";
-    byId("axis").setAttribute("aria-label", `The axis is causal ${overview.axis === "steps" ? "steps" : "time"}. Change it`);
-    byId("live").disabled = overview.source !== "store";
-    const title = overview.execution ? `${visible(overview.execution, 80)} · Beforehand` : "Beforehand";
-    document.title = title;
-    this.minimap.load();
+    this.byId("live").disabled = overview.source !== "store";
+    document.title = overview.execution ? `${visible(overview.execution, 80)} · Beforehand` : "Beforehand";
     this.judge();
   }
 
@@ -179,15 +87,15 @@ class App {
       return made;
     };
     const here = make("optgroup");
-    here.label = visible(this.sources.get(asked.source), 60);
+    here.label = visible(this.sources.get(asked.source) ?? `File ${asked.source}`, 60);
     here.append(...names.map((name) => option(name || "(unnamed execution)", asked.source, name)));
     const elsewhere = make("optgroup");
     elsewhere.label = "Others";
     for (const [source, title] of this.sources) {
       if (source !== asked.source) elsewhere.append(option(title, source, null));
     }
-    byId("execution").replaceChildren(here, ...(elsewhere.childElementCount ? [elsewhere] : []));
-    byId("execution").hidden = !names.length && !elsewhere.childElementCount;
+    this.select.replaceChildren(here, ...(elsewhere.childElementCount ? [elsewhere] : []));
+    this.select.hidden = !names.length && !elsewhere.childElementCount;
   }
 
   // Violations are looked for when somebody looks: they are asked for again a few times, and then shown.
@@ -206,87 +114,15 @@ class App {
     }, 800 * 2 ** tries);
   }
 
-  hiddenLanes() {
-    const { lanes } = this.pane;
-    const box = byId("hidden-lanes");
-    const hidden = lanes.state.hidden;
-    if (box.dataset.count === String(hidden.length)) return;
-    box.dataset.count = String(hidden.length);
-    box.hidden = !hidden.length;
-    const text = `${hidden.length} ${hidden.length === 1 ? "process is" : "processes are"} hidden `;
-    box.replaceChildren(text, button("Show all", () => this.showAll()));
-  }
-
-  showAll() {
-    this.pane.lanes.showAll();
-    this.pane.relay();
-  }
-
-  foldAll() {
-    this.active.lanes.foldAll();
-    this.active.relay();
-  }
-
-  cutBy(steps) {
-    const { slider } = this.cut;
-    if (!this.cut.front) return this.cut.toggle();
-    slider.value = String(Number(slider.value) + steps * 20);
-    this.cut.slide();
-  }
-
-  // The address.
-
   get state() {
-    const { camera, fitted, asked, lanes } = this.pane;
-    const width = camera.width / camera.scale;
-    return {
-      source: asked.source,
-      execution: asked.execution,
-      axis: asked.axis,
-      selected: this.selection.pane === this.pane ? this.selection.id : null,
-      where: this.search.asked || null,
-      cut: this.cut.state,
-      at: fitted ? null : Math.round(camera.map.time(camera.width / 2)),
-      width: fitted ? null : Number(width.toPrecision(6)),
-      ...lanes.state,
-      ...this.compare.state,
-    };
-  }
-
-  remember() {
-    if (this.ready) writeState(() => this.state);
-  }
-
-  link() {
-    return location.href.replace(/#.*$/, "") + hashOf(this.state);
-  }
-
-  async restore(state) {
-    this.ready = false;
-    try {
-      await this.first(state);
-      this.pane.lanes.restore(state);
-      this.pane.relay();
-      if (state.at !== null && state.width) {
-        this.pane.fitted = this.pane.pinned = false;
-        this.pane.camera.look(state.at, state.width);
-        this.pane.moved();
-      }
-      if (state.where) await this.search.run(state.where, { move: false });
-      if (state.selected) await this.selection.choose(this.pane, state.selected);
-      if (state.cut) await this.cut.restore(state.cut);
-      if (state.against !== null) await this.compare.open(state.othersource, state.against);
-    } catch (error) {
-      this.failed(error);
-    }
-    this.ready = true;
-    this.remember();
+    return { ...super.state, ...this.compare.state };
   }
 
   // A file that the service has forgotten must not leave the page empty.
-  async first({ source, execution, axis }) {
+  async first(state) {
+    const { source, execution } = state;
     try {
-      await this.open({ source, execution, axis });
+      await super.first(state);
     } catch (error) {
       if (source === null && execution === null) throw error;
       this.failed(error);
@@ -295,12 +131,12 @@ class App {
     if (this.pane.overview.source === "store" && !this.pane.overview.events) this.live.start();
   }
 
-  failed(error) {
-    if (!isAborted(error)) say(error.message, { wrong: true });
+  async later({ against, othersource }) {
+    if (against !== null) await this.compare.open(othersource, against);
   }
 }
 
-const app = new App();
+const app = new Service();
 globalThis.beforehand = app; // For a console, for tests and for measurements; no interface to rely on.
 app.restore(readState()).then(() => {
   document.documentElement.dataset.ready = "true";

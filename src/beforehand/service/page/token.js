@@ -1,11 +1,10 @@
 // Asks for a token when the service wants one. It is kept in this tab only (see api.js).
-import { byId } from "./dom.js";
 
-export const askToken = (why) =>
+export const tokenFrom = (app, why) =>
   new Promise((resolve) => {
-    const dialog = byId("token");
-    const input = byId("token-text");
-    byId("token-why").textContent = why || "This service wants a token with the scope “read”.";
+    const dialog = app.byId("token");
+    const input = app.byId("token-text");
+    app.byId("token-why").textContent = why || "This service wants a token with the scope “read”.";
     input.value = "";
     const closed = () => {
       dialog.removeEventListener("close", closed);

@@ -1,7 +1,5 @@
 // Elements. Text of events enters the page through `textContent` only: nothing here takes markup.
 
-export const byId = (id) => document.getElementById(id);
-
 export const make = (name, text = "", className = "") => {
   const made = document.createElement(name);
   if (text !== "") made.textContent = text;
@@ -35,15 +33,4 @@ export const pairs = (entries) => {
     list.append(row);
   }
   return list;
-};
-
-// Said by screen readers, and seen by all for a while.
-let hush = 0;
-export const say = (text, { wrong = false } = {}) => {
-  const box = byId("notice");
-  box.replaceChildren(named(text));
-  box.classList.toggle("wrong", wrong);
-  box.hidden = !text;
-  clearTimeout(hush);
-  if (text && !wrong) hush = setTimeout(() => (box.hidden = true), 6000);
 };

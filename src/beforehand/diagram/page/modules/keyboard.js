@@ -1,19 +1,19 @@
 // The keys. All that a pointer can do can be done with them; the list in the page is made from the same table.
-import { byId, make } from "./dom.js";
+import { make } from "./dom.js";
 
 const PAN = 120; // px
 
-export const startKeyboard = (app) => {
-  const press = (id) => () => byId(id).click();
+export const startKeyboard = (app, more = []) => {
+  const press = (id) => () => app.byId(id).click();
   const pane = () => app.active;
   const keys = [
-    ["/", "search", () => byId("search").focus()],
+    ["/", "search", () => app.byId("search").focus()],
     ["n", "next match", () => app.search.step(1)],
     ["N", "previous match", () => app.search.step(-1)],
     ["← → ↑ ↓", "go from event to event, along a process and across", null],
     ["Shift + ← → ↑ ↓", "move the diagram", null],
     ["PageUp PageDown", "move by a screen", null],
-    ["Home End", "to the beginning, to the end", null],
+    ["Home End", app.api.immediate ? "to the beginning, to the end; of its process, if an event is chosen" : "to the beginning, to the end", null],
     ["+", "zoom in", () => pane().zoom(1.5)],
     ["-", "zoom out", () => pane().zoom(1 / 1.5)],
     ["0", "show everything", () => pane().fit()],
@@ -22,13 +22,11 @@ export const startKeyboard = (app) => {
     ["c", "cut, on and off", press("cut-toggle")],
     ["[", "move the cut back", () => app.cutBy(-1)],
     ["]", "move the cut on", () => app.cutBy(1)],
-    ["s", "causal time or causal steps", press("axis")],
+    ["s", "another axis: causal time, causal steps", press("axis")],
     ["l", "list of the events in sight", press("list")],
-    ["m", "compare with another execution", press("compare")],
-    ["v", "follow what is reported", press("live")],
-    ["o", "look at a file", press("import")],
+    ...more.map(([key, what, id]) => [key, what, press(id)]),
     ["e", "save the picture", press("export")],
-    ["d", "light or dark", press("theme")],
+    ...(app.whole ? [["d", "light or dark", press("theme")]] : []),
     ["f", "fold all processes, or none", () => app.foldAll()],
     ["h", "show hidden processes again", () => app.showAll()],
     ["?", "this list", press("keys")],
@@ -46,13 +44,15 @@ export const startKeyboard = (app) => {
     row.append(name, make("dd", what));
     table.append(row);
   }
-  byId("manual-keys").append(table);
-  byId("keys").addEventListener("click", () => byId("manual").showModal());
+  app.byId("manual-keys").append(table);
+  app.byId("keys").addEventListener("click", () => app.byId("manual").showModal());
 
-  addEventListener("keydown", (event) => {
+  // What is part of another page hears only what is typed inside it.
+  (app.whole ? globalThis : app.root).addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if (event.target.closest("input, select, textarea, dialog")) return;
-    const onStage = event.target === document.body || event.target.closest(".board canvas");
+    const [target] = event.composedPath();
+    if (target.closest?.("input, select, textarea, dialog")) return;
+    const onStage = target === document.body || target.closest?.(".board canvas");
     const { camera } = pane();
     const moves = {
       ArrowLeft: [-PAN, 0],
@@ -66,6 +66,7 @@ export const startKeyboard = (app) => {
     else if (!onStage) return;
     else if (event.key.startsWith("Arrow") && !event.shiftKey) app.selection.step(pane(), event.key);
     else if (moves[event.key]) pane().pan(...moves[event.key]);
+    else if (/^(?:Home|End)$/.test(event.key) && app.api.immediate && app.selection.relations) app.selection.toEdge(pane(), event.key);
     else if (event.key === "Home") pane().pan(camera.map.pos(0) - camera.width * 0.08);
     else if (event.key === "End") pane().pan(camera.map.pos(camera.span, Infinity) - camera.width * 0.92);
     else if (event.key === "Enter" && app.selection.relations) app.selection.pane.reveal(app.selection.relations, { close: true });

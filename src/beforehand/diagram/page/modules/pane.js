@@ -31,6 +31,7 @@ export class Pane {
     this.frame = 0;
     this.fitted = false;
     this.pinned = false; // The end is kept in sight, whatever comes.
+    this.sized = new Promise((resolve) => (this.firstSized = resolve)); // Until then a place is no pixel.
     new ResizeObserver(() => this.resize()).observe(this.canvas);
   }
 
@@ -114,6 +115,7 @@ export class Pane {
     if (this.fitted) this.camera.fit();
     this.scroll(0);
     this.paint(); // At once: a canvas is empty after its size was set.
+    this.firstSized();
   }
 
   // What comes is spread when it is loaded, so this is done again with every picture.

@@ -26,18 +26,24 @@ const remembered = () => {
   }
 };
 
-export const startTheme = (toggle, changed) => {
+// Only who has the page for itself has a choice to offer; what is part of another page follows the reader's settings.
+export const startTheme = (app, changed) => {
+  const toggle = app.byId("theme");
+  toggle.hidden = !app.whole;
+  const use = (theme) => {
+    for (const one of [document.documentElement, app.host]) one.dataset.theme = theme;
+  };
   const show = () => {
     toggle.setAttribute("aria-label", isDark() ? "Use light colours" : "Use dark colours");
     toggle.title = toggle.getAttribute("aria-label");
     toggle.textContent = isDark() ? "☀" : "☾";
     changed();
   };
-  const before = remembered();
-  if (before === "light" || before === "dark") document.documentElement.dataset.theme = before;
+  const before = app.whole ? remembered() : null;
+  if (before === "light" || before === "dark") use(before);
   toggle.addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
-    document.documentElement.dataset.theme = next;
+    use(next);
     try {
       localStorage.setItem(KEY, next);
     } catch {

@@ -6,7 +6,7 @@
 import { AXIS, drawAxis, drawGrid, ticksOf } from "./axis.js";
 import { drawFront } from "./front.js";
 import { fit, widthOf } from "./pen.js";
-import { RADIUS, drawArrows, drawEvent, drawFound } from "./signs.js";
+import { RADIUS, drawArrows, drawEvent, drawFound, drawStubs } from "./signs.js";
 import { drawFlows, drawStrips } from "./strips.js";
 import { placeOf } from "./tiles.js";
 import { visible } from "./text.js";
@@ -28,6 +28,7 @@ export const drawScene = (pen, view) => {
   for (const { node, shown } of far) drawFlows(pen, view, shown.data, node);
   for (const { node, shown } of far) drawStrips(pen, view, shown.data, node);
   drawMessages(pen, view, spots);
+  drawStubs(pen, stubsOf(leaves, spots), spots.radius, colours);
   drawFront(pen, view, spots);
   drawEvents(pen, view, spots);
   drawNames(pen, view, spots);
@@ -165,6 +166,13 @@ const drawMessages = (pen, view, { places, radius }) => {
   }
 };
 
+const stubsOf = (leaves, { places }) =>
+  leaves
+    .flatMap(({ shown }) => shown?.data?.stubs ?? [])
+    .map((stub) => ({ kind: stub.kind, spot: places.get(placeOf(stub)) }))
+    .filter(({ spot }) => spot && !spot.row.folded)
+    .map(({ kind, spot }) => ({ kind, x: spot.px, y: spot.y }));
+
 // Messages in flight at the cut: a drop on the line.
 const drawFlying = (pen, lines, colours) => {
   pen.begin();
@@ -197,6 +205,9 @@ const drawEvents = (pen, view, { list }) => {
 
 const LABEL = 11;
 
+// A run says how many; a note is marked, and read in the panel.
+const labelOf = (event) => (event.count > 1 ? "" : visible(`${event.note ? "✎ " : ""}${event.name || event.id}`, 60));
+
 // Names where there is room: above or below, never over another.
 const drawNames = (pen, { lanes, colours, relations, width }, { list, radius }) => {
   if (radius < 4.2) return;
@@ -209,7 +220,7 @@ const drawNames = (pen, { lanes, colours, relations, width }, { list, radius }) 
       const side = at % 2;
       const room = Math.min(170, 2 * Math.min(spot.x - ends[side], (next - spot.x) / 2 + 4) - 8);
       const important = spot.role === "selected";
-      const text = fit(visible(spot.event.name || spot.event.id, 60), important ? 200 : room, LABEL, 500);
+      const text = fit(labelOf(spot.event), important ? 200 : room, LABEL, 500);
       if (!text) return;
       const half = widthOf(text, LABEL, 500) / 2;
       const x = Math.min(Math.max(spot.x, half + 2), width - half - 2);

@@ -1,6 +1,6 @@
 // A consistent cut: at a time, by the slider below the diagram, or after an event.
-import { isAborted } from "./api.js";
-import { byId, make, named, say } from "./dom.js";
+import { isAborted } from "./errors.js";
+import { make, named } from "./dom.js";
 import { clock, elapsed, plural, visible } from "./text.js";
 
 const STEPS = 2000; // Of the slider, over the width of the diagram.
@@ -15,15 +15,15 @@ export class Cut {
     this.event = null; // The event that it is after, if it is after one.
     this.timer = 0;
     this.control = null;
-    this.slider = byId("cut-slider");
+    this.slider = this.app.byId("cut-slider");
     this.slider.max = String(STEPS);
     this.slider.addEventListener("input", () => this.slide());
-    byId("cut-toggle").addEventListener("click", () => this.toggle());
-    byId("cut-close").addEventListener("click", () => this.close());
+    this.app.byId("cut-toggle").addEventListener("click", () => this.toggle());
+    this.app.byId("cut-close").addEventListener("click", () => this.close());
   }
 
   get state() {
-    if (!this.front) return null;
+    if (!this.front || (this.event === null && this.front.x === null)) return null;
     return this.event !== null ? `after:${this.event}` : `at:${this.front.x}`;
   }
 
@@ -47,8 +47,8 @@ export class Cut {
     this.front = null;
     this.event = null;
     this.flight = new Set();
-    byId("cut-bar").hidden = true;
-    byId("cut-toggle").setAttribute("aria-pressed", "false");
+    this.app.byId("cut-bar").hidden = true;
+    this.app.byId("cut-toggle").setAttribute("aria-pressed", "false");
     this.app.redraw();
     this.app.remember();
   }
@@ -58,7 +58,7 @@ export class Cut {
     const x = pane.camera.map.time((Number(this.slider.value) / STEPS) * pane.camera.width);
     this.event = null;
     this.open();
-    this.front = { x: this.held(pane, x), cut: {}, places: null };
+    this.front = { x: this.held(pane, x), cut: {}, places: null, upright: true };
     this.app.redraw();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.at(pane, x), WAIT_MS);
@@ -69,18 +69,27 @@ export class Cut {
   }
 
   open() {
-    byId("cut-bar").hidden = false;
-    byId("cut-toggle").setAttribute("aria-pressed", "true");
+    this.app.byId("cut-bar").hidden = false;
+    this.app.byId("cut-toggle").setAttribute("aria-pressed", "true");
   }
 
   async at(pane, wanted) {
     const x = this.held(pane, wanted);
     const { origin, unit } = pane.overview;
-    const question = pane.asked.axis === "steps" ? this.stepsBefore(pane, x) : { at: String(BigInt(origin) + BigInt(x) * BigInt(unit ?? 1)) };
-    if (!question) return say("Zoom in to cut here: this history has no times, so a cut goes by its events.");
+    const { axis } = pane.asked;
+    const question = axis === "time" ? { at: String(BigInt(origin) + BigInt(x) * BigInt(unit ?? 1)) } : this.stepsBefore(pane, x);
+    if (!question) return this.app.say("Zoom in to cut here: this history has no times, so a cut goes by its events.");
     this.event = null;
-    const label = pane.asked.axis === "steps" ? `step ${x}` : `${elapsed(x * (unit ?? 1))} · ${clock(BigInt(origin) + BigInt(x) * BigInt(unit ?? 1))}`;
-    await this.ask(pane, question, { x, places: null }, `Cut at ${label}`);
+    const label = axis === "steps" ? `step ${x}` : `${elapsed(x * (unit ?? 1))} · ${clock(BigInt(origin) + BigInt(x) * BigInt(unit ?? 1))}`;
+    // Along the clocks of the processes a cut is not upright: what happened before it may be later by its own clock.
+    await this.ask(pane, question, { x, places: null, upright: axis !== "clocks" }, `Cut at ${label}`);
+  }
+
+  // A cut that is known already, process by process.
+  async given(pane, cut) {
+    const after = Object.entries(cut).map(([process, index]) => `${process}:${index}`);
+    this.event = null;
+    await this.ask(pane, { after }, { x: null, places: null }, "Cut");
   }
 
   // Without times: after the last event of every lane until here.
@@ -102,7 +111,7 @@ export class Cut {
       const { source, execution, axis } = pane.asked;
       known ??= await this.app.api.get("/api/relations", { source, execution, id, axis });
     } catch (error) {
-      return say(error.message, { wrong: true });
+      return this.app.say(error.message, { wrong: true });
     }
     const rows = [...(known.lanes?.values?.() ?? [])].map((one) => [one.lane, { x: one.past_x }]);
     const places = new Map([...rows, [known.lane, { x: known.x }]]);
@@ -121,13 +130,13 @@ export class Cut {
       this.flight = new Set(found.in_flight);
       this.show(pane, found, title);
     } catch (error) {
-      if (!isAborted(error)) say(error.message, { wrong: true });
+      if (!isAborted(error)) this.app.say(error.message, { wrong: true });
     }
   }
 
   show(pane, found, title) {
-    const events = Object.values(found.cut).reduce((sum, index) => sum + index, 0);
-    const box = byId("cut-says");
+    const events = found.events ?? Object.values(found.cut).reduce((sum, index) => sum + index, 0);
+    const box = this.app.byId("cut-says");
     const processes = Object.values(found.cut).filter((index) => index > 0).length;
     box.replaceChildren(
       make("b", title),
@@ -147,7 +156,7 @@ export class Cut {
 
   // Keeps the handle below the front when the diagram moves.
   follow(pane) {
-    if (!this.front || pane !== this.app.pane || document.activeElement === this.slider || this.front.x === null) return;
+    if (!this.front || pane !== this.app.pane || this.app.root.activeElement === this.slider || this.front.x === null) return;
     const px = pane.camera.map.pos(this.front.x, Infinity);
     this.slider.value = String(Math.round((px / pane.camera.width) * STEPS));
   }

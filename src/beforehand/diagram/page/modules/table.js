@@ -1,5 +1,5 @@
 // The events in sight as a list, for those who read instead of look. Updated when the picture has come to rest.
-import { button, byId, make, named } from "./dom.js";
+import { button, make, named } from "./dom.js";
 import { count, elapsed, plural, visible } from "./text.js";
 
 const ROWS = 300;
@@ -10,10 +10,10 @@ export class Table {
   constructor(app) {
     this.app = app;
     this.timer = 0;
-    byId("list").addEventListener("click", () => {
-      const section = byId("listing");
+    this.app.byId("list").addEventListener("click", () => {
+      const section = this.app.byId("listing");
       section.hidden = !section.hidden;
-      byId("list").setAttribute("aria-pressed", String(!section.hidden));
+      this.app.byId("list").setAttribute("aria-pressed", String(!section.hidden));
       this.write();
     });
   }
@@ -31,8 +31,8 @@ export class Table {
     const what = far
       ? `Too many events in sight to draw each: ${plural(pane.lanes.rows.length, "lane")} as strips of counts. Zoom in for single events.`
       : `${plural(sight.length, "event")} in sight on ${plural(pane.lanes.rows.length, "lane")}.`;
-    byId("summary").textContent = `${what} Arrow keys choose events, plus and minus zoom, question mark lists all keys.`;
-    const section = byId("listing");
+    this.app.byId("sight").textContent = `${what} Arrow keys choose events, plus and minus zoom, question mark lists all keys.`;
+    const section = this.app.byId("listing");
     if (section.hidden) return;
     section.replaceChildren(make("p", what, "quiet"), far ? this.lanes(pane) : this.events(pane, sight));
   }

@@ -1,5 +1,4 @@
 // What is on the screen as a file: the scene drawn once more, by a pen that writes SVG or on a larger canvas.
-import { byId, say } from "./dom.js";
 import { CanvasPen, SvgPen, fit } from "./pen.js";
 import { palette } from "./palette.js";
 import { drawScene } from "./scene.js";
@@ -72,26 +71,31 @@ const save = (blob, name) => {
 };
 
 export const startExporting = (app) => {
-  const menu = byId("export-menu");
-  byId("export-svg").addEventListener("click", () => {
+  const menu = app.byId("export-menu");
+  app.byId("export-link").hidden = !app.whole; // The address is the whole page's.
+  menu.addEventListener("beforetoggle", () => {
+    const box = app.byId("export").getBoundingClientRect();
+    menu.style.inset = `${box.bottom + 6}px ${Math.max(4, document.documentElement.clientWidth - box.right - 60)}px auto auto`;
+  });
+  app.byId("export-svg").addEventListener("click", () => {
     save(new Blob([svgOf(app.pane)], { type: "image/svg+xml" }), "diagram.svg");
     menu.hidePopover?.();
   });
-  byId("export-png").addEventListener("click", async () => {
+  app.byId("export-png").addEventListener("click", async () => {
     menu.hidePopover?.();
     try {
       save(await pngOf(app.pane), "diagram.png");
     } catch (error) {
-      say(error.message, { wrong: true });
+      app.say(error.message, { wrong: true });
     }
   });
-  byId("export-link").addEventListener("click", async () => {
+  app.byId("export-link").addEventListener("click", async () => {
     menu.hidePopover?.();
     try {
       await navigator.clipboard.writeText(app.link());
-      say("The link to this view is on the clipboard.");
+      app.say("The link to this view is on the clipboard.");
     } catch {
-      say(`The link to this view is the address of this page: ${app.link()}`);
+      app.say(`The link to this view is the address of this page: ${app.link()}`);
     }
   });
 };

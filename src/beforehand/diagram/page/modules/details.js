@@ -9,25 +9,29 @@ export const waiting = (id) => make("p", `${visible(id, 200)} …`, "quiet");
 export const describe = ({ event, past, future, concurrent }, acts) => {
   const parts = [heading(event)];
   if (event.state && event.state !== "complete") parts.push(note(STATES[event.state] ?? event.state));
+  if (event.note) parts.push(note(event.note));
   for (const text of past.notes ?? []) parts.push(note(text));
   parts.push(counts(past.past, future, concurrent));
+  if (past.scope) parts.push(make("p", past.scope, "quiet"));
   parts.push(actions(acts));
   parts.push(...led(past, acts));
   parts.push(
     make("h3", "Event"),
     pairs([
-      ["event", whole(event.id), "code"],
+      [event.run ? "events" : "event", whole(event.run ?? event.id), "code"],
       ["process", whole(event.process)],
-      ["index", count(event.index)],
+      ...(event.run ? [] : [["index", count(event.index)]]),
       ["kind", event.kind],
-      ["its clock", event.time === null || event.time === undefined ? "no time" : timeOf(event.time), "time"],
+      ...(event.run ? [] : [["its clock", event.time === null || event.time === undefined ? "no time" : timeOf(event.time), "time"]]),
       ...(event.causal_time ? [["causal time", timeOf(event.causal_time), "time"]] : []),
       ...(event.execution ? [["execution", whole(event.execution)]] : []),
     ]),
   );
   if ((event.name ?? "").length > 160) parts.push(make("h3", "Name"), make("p", whole(event.name), "long"));
-  parts.push(make("h3", "Attributes"), ...listed(Object.entries(event.attributes ?? {}), "none"));
-  parts.push(...messages("Receives", event.receives), ...messages("Sends", event.sends));
+  if (event.run) return [...parts, ...names(event.names)];
+  const attributes = Array.isArray(event.attributes) ? event.attributes : Object.entries(event.attributes ?? {});
+  parts.push(make("h3", "Attributes"), ...listed(attributes, "none", event.attributes_more));
+  parts.push(...messages("Receives", event.receives, acts, event.receives_more), ...messages("Sends", event.sends, acts, event.sends_more));
   const stamp = Object.entries(event.stamp ?? {});
   if (stamp.length) parts.push(folded(`Vector stamp (${count(stamp.length)})`, listed(stamp, "none")));
   if (event.conflicts?.length) {
@@ -93,23 +97,52 @@ const led = (past, { jump }) => {
   return [...parts, list];
 };
 
-const listed = (entries, none) => {
+const listed = (entries, none, more = 0) => {
   if (!entries.length) return [make("p", none, "quiet")];
   const parts = [pairs(entries.slice(0, SHOWN).map(([key, value]) => [whole(key), whole(String(value)), "long"]))];
-  if (entries.length > SHOWN) parts.push(make("p", `and ${count(entries.length - SHOWN)} more`, "quiet"));
+  const left = Math.max(0, entries.length - SHOWN) + more;
+  if (left) parts.push(make("p", `and ${count(left)} more`, "quiet"));
   return parts;
 };
 
-const messages = (title, ids) => {
-  if (!ids?.length) return [];
-  const list = make("ul");
-  for (const one of ids.slice(0, SHOWN)) {
+// A message is its id, or, where they are known, its id and the events at its other end.
+const messages = (title, all, { jump }, more = 0) => {
+  if (!all?.length) return [];
+  const list = make("ul", "", "messages");
+  for (const one of all.slice(0, SHOWN)) {
     const item = make("li");
-    item.append(named(whole(one), "code"));
+    item.append(named(whole(one.message ?? one), "code"));
+    if (one.ends) item.append(...peers(one, title, jump));
     list.append(item);
   }
-  if (ids.length > SHOWN) list.append(make("li", `and ${count(ids.length - SHOWN)} more`, "quiet"));
+  const left = Math.max(0, all.length - SHOWN) + more;
+  if (left) list.append(make("li", `and ${count(left)} more`, "quiet"));
   return [make("h3", title), list];
+};
+
+const peers = ({ ends, more, elsewhere }, title, jump) => {
+  const parts = ends.map((end) => {
+    const go = button("", () => jump(end), { className: "peer" });
+    go.append(named(visible(`${end.process}:${end.index}`, 60)));
+    return go;
+  });
+  const rest = [];
+  if (more) rest.push(`and ${count(more)} more`);
+  if (elsewhere) rest.push(`${count(elsewhere)} not drawn`);
+  if (!ends.length && !elsewhere) rest.push(title === "Sends" ? "never received" : "nobody sent it");
+  if (rest.length) parts.push(make("span", ` ${rest.join(", ")}`, "quiet"));
+  return parts;
+};
+
+const names = (all) => {
+  if (!all.length) return [];
+  const list = make("ul");
+  for (const one of all) {
+    const item = make("li");
+    item.append(named(whole(one)));
+    list.append(item);
+  }
+  return [make("h3", "Names"), list];
 };
 
 const folded = (title, content) => {

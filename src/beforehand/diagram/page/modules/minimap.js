@@ -1,6 +1,5 @@
 // The whole execution in one strip below the diagram, and the window into it. Dragging moves the window.
-import { isAborted } from "./api.js";
-import { byId } from "./dom.js";
+import { isAborted } from "./errors.js";
 import { palette } from "./palette.js";
 
 const COLUMNS = 600;
@@ -8,7 +7,7 @@ const COLUMNS = 600;
 export class Minimap {
   constructor(app) {
     this.app = app;
-    this.canvas = byId("mini");
+    this.canvas = this.app.byId("mini");
     this.heights = null;
     this.key = "";
     this.control = null;

@@ -2,7 +2,8 @@
 
 const SLOP = 5; // px that a click may move.
 
-export const startPointer = (pane, { pick, hover, nearer }) => {
+// `wheel`: whether it may be taken from the page without Ctrl.
+export const startPointer = (pane, { pick, hover, nearer, wheel = true }) => {
   const { canvas } = pane;
   const down = new Map(); // Pointer id to its last place.
   let moved = false;
@@ -51,6 +52,7 @@ export const startPointer = (pane, { pick, hover, nearer }) => {
   canvas.addEventListener(
     "wheel",
     (event) => {
+      if (!wheel && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey) return;
       event.preventDefault();
       const line = event.deltaMode === 1 ? 18 : event.deltaMode === 2 ? 300 : 1;
       const [dx, dy] = [event.deltaX * line, event.deltaY * line];
@@ -58,13 +60,14 @@ export const startPointer = (pane, { pick, hover, nearer }) => {
       if (event.shiftKey) pane.pan(dx || dy);
       else if (Math.abs(dx) > Math.abs(dy)) pane.pan(dx);
       else if (event.altKey) pane.pan(0, dy);
-      else pane.zoom(Math.exp(-Math.max(-120, Math.min(120, dy)) * (event.ctrlKey ? 0.008 : 0.0032)), place(event).x);
+      else pane.zoom(Math.exp(-Math.max(-120, Math.min(120, dy)) * (event.ctrlKey || event.metaKey ? 0.008 : 0.0032)), place(event).x);
     },
     { passive: false },
   );
   pane.root.querySelector(".heads").addEventListener(
     "wheel",
     (event) => {
+      if (!wheel) return;
       event.preventDefault();
       pane.scroll(event.deltaY * (event.deltaMode === 1 ? 18 : 1));
     },

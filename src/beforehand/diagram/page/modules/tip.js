@@ -1,9 +1,9 @@
 // A short text at the pointer.
-import { byId, make, named } from "./dom.js";
+import { make, named } from "./dom.js";
 import { elapsed, plural, visible } from "./text.js";
 
-export const showTip = (pane, place) => {
-  const tip = byId("tip");
+export const tipOf = (app) => (pane, place) => {
+  const tip = app.byId("tip");
   const spot = place && pane.at(place.x, place.y);
   const cell = place && !spot && pane.detail === "columns" ? pane.cellAt(place.x, place.y) : null;
   pane.canvas.classList.toggle("over", Boolean(spot));
@@ -17,6 +17,7 @@ export const showTip = (pane, place) => {
       named(visible(event.name || event.id, 120), "what"),
       named(visible(pane.named(event.lane, event.index), 80), "id"),
       make("span", marks.filter(Boolean).join(" · "), "quiet"),
+      ...(event.note ? [named(visible(event.note, 300))] : []),
     );
   } else {
     const failed = cell.failures ? ` · ▲ ${plural(cell.failures, "failure")}` : "";

@@ -2,6 +2,9 @@
 // half, future on its right, concurrent is a dashed ring, selected has a second ring; a violation is a diamond, a
 // failure a triangle. Without a selection: a receive has a hole, a send is full, a local event is smaller.
 
+import { widthOf } from "./pen.js";
+import { short } from "./text.js";
+
 export const RADIUS = 6;
 
 const shapeOf = (event) => (event.violation ? "diamond" : event.failure ? "triangle" : "circle");
@@ -50,8 +53,27 @@ const colourOf = (event, role, colours) => {
   return { past: colours.past, future: colours.future, concurrent: colours.muted }[role] ?? colours.ink;
 };
 
+// Several local events that are drawn as one.
+const drawRun = (pen, event, role, x, y, radius, colours) => {
+  const text = `×${short(event.count)}`;
+  const [half, tall] = [Math.max(radius, widthOf(text, 10, 600) / 2 + 5), Math.max(radius, 8)];
+  const colour = colourOf(event, role, colours);
+  pen.begin();
+  pen.roundRect(x - half, y - tall, 2 * half, 2 * tall, tall);
+  pen.fill(colours.paper);
+  pen.stroke(colour, role === "concurrent" ? { width: 1.4, dash: [2, 1.6] } : { width: role === "selected" ? 3 : 1.6 });
+  pen.text(x, y + 3.6, text, { size: 10, weight: 600, colour, align: "center" });
+  if (role !== "past" && role !== "future") return;
+  const side = role === "past" ? -1 : 1; // A bar at the side that is filled elsewhere.
+  pen.begin();
+  pen.moveTo(x + side * (half + 3), y - tall * 0.7);
+  pen.lineTo(x + side * (half + 3), y + tall * 0.7);
+  pen.stroke(colour, { width: 3, round: true });
+};
+
 export const drawEvent = (pen, event, role, x, y, radius, colours) => {
   pen.items += 1;
+  if (event.count > 1 && radius >= 3) return drawRun(pen, event, role, x, y, radius, colours);
   const shape = shapeOf(event);
   const size = event.kind === "local" && shape === "circle" && role !== "selected" ? radius * 0.76 : radius;
   const colour = colourOf(event, role, colours);
@@ -96,6 +118,37 @@ export const ARROWS = {
   violation: { width: 2.8 },
 };
 const HEAD = 9;
+const STUB = 26;
+
+// Messages with one end only, as in diagram/arrows.py: down to the right from a send, a cross where nobody received it;
+// from the left above to a receive, and a ring where nobody sent it.
+export const drawStubs = (pen, stubs, radius, colours) => {
+  if (radius < 3) return;
+  pen.items += stubs.length;
+  const lines = stubs.map(({ x, y, kind }) => {
+    const out = kind === "lost" || kind === "onward";
+    return out ? [x, y, x + STUB, y + STUB * 0.7] : [x - STUB, y - STUB * 0.7, x, y];
+  });
+  const arrows = lines.filter((_, at) => stubs[at].kind !== "lost");
+  drawArrows(pen, arrows, "plain", radius, colours, 1);
+  pen.begin();
+  stubs.forEach(({ kind }, at) => {
+    const [x1, y1, x2, y2] = lines[at];
+    if (kind === "lost") {
+      const share = (radius + 1) / Math.hypot(x2 - x1, y2 - y1);
+      pen.moveTo(x1 + (x2 - x1) * share, y1 + (y2 - y1) * share);
+      pen.lineTo(x2, y2);
+      for (const side of [-1, 1]) {
+        pen.moveTo(x2 - 4, y2 - 4 * side);
+        pen.lineTo(x2 + 4, y2 + 4 * side);
+      }
+    } else if (kind === "unsent") {
+      pen.moveTo(x1 + 3.5, y1);
+      pen.arc(x1, y1, 3.5, 0, 2 * Math.PI);
+    }
+  });
+  pen.stroke(colours.message, { width: 1.4 });
+};
 
 export const arrowColour = (role, colours) =>
   ({ past: colours.past, future: colours.future, violation: colours.violation })[role] ?? colours.message;

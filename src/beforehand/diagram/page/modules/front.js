@@ -7,8 +7,8 @@ const BEYOND = 40; // px outside the screen.
 // and a cut has what happened, with all its past, until then. Otherwise `places` tells where the events are that are
 // not loaded.
 export const crossing = (row, front, map, places, width) => {
-  if (front.x !== null) return map.pos(front.x, Infinity) + 7; // A time: what has this causal time is inside.
-  const index = front.cut[row.name] ?? 0;
+  if (front.x !== null && front.upright !== false) return map.pos(front.x, Infinity) + 7; // A time: what has this causal time is inside.
+  const index = Object.hasOwn(front.cut, row.name) ? front.cut[row.name] : 0;
   const at = (number, t) => {
     const spot = places.get(placeOf({ lane: row.lane, index: number }));
     return spot ? spot.px : t === null || t === undefined ? null : map.pos(t);

@@ -5,7 +5,7 @@
 // 2. At most `KEPT` stretches are kept and `AT_ONCE` requests are under way; those that nobody looks at any more are
 //    aborted.
 // 3. What is not here yet is shown by the nearest stretch above it that is.
-import { isAborted } from "./api.js";
+import { isAborted } from "./errors.js";
 
 export const COLUMNS = 256; // Of one stretch; it is at most 800 px wide.
 const WIDTH_PX = 800;
@@ -150,7 +150,7 @@ const eventsOf = (window, { from, width }) => {
   }));
   deepen(events, messages, byPlace);
   const columns = new Set(events.map((one) => `${one.x} ${one.depth}`)).size;
-  return { detail: "events", from, width, events, messages, columns };
+  return { detail: "events", from, width, events, messages, stubs: window.stubs ?? [], columns };
 };
 
 const idsOf = (violation) => (typeof violation === "string" ? [violation] : violation?.events ?? []);

@@ -1,6 +1,5 @@
 // The event that was chosen: what it is, how all others are related to it, and what led to it.
-import { isAborted } from "./api.js";
-import { byId, say } from "./dom.js";
+import { isAborted } from "./errors.js";
 import { describe, waiting } from "./details.js";
 import { Relations } from "./roles.js";
 
@@ -32,8 +31,8 @@ export class Selection {
       if (reveal) pane.reveal(relations, { close: true });
       this.app.redraw();
       this.app.remember();
-      byId("details").replaceChildren(waiting(id));
-      byId("help").hidden = true;
+      this.app.byId("details").replaceChildren(waiting(id));
+      this.app.byId("help").hidden = true;
       const [event, past, future, concurrent] = await Promise.all([
         api.get("/api/event", asked, { signal }),
         api.get("/api/past", { ...asked, last: LAST }, { signal }),
@@ -45,39 +44,49 @@ export class Selection {
       if (isAborted(error)) return;
       this.id = null;
       this.clear();
-      say(error.message, { wrong: true });
+      this.app.say(error.message, { wrong: true });
     }
   }
 
   clear() {
     this.relations = null;
-    byId("details").replaceChildren();
-    byId("help").hidden = false;
+    this.app.byId("details").replaceChildren();
+    this.app.byId("help").hidden = false;
     this.app.redraw();
     this.app.remember();
   }
 
   show(found) {
     const { app, pane } = this;
-    byId("details").replaceChildren(
+    this.app.byId("details").replaceChildren(
       ...describe(found, {
         jump: (one) => this.choose(pane, `${one.process}:${one.index}`, { reveal: true }),
         cutAfter: () => app.cut.after(pane, this.id, this.relations),
         locate: () => pane.reveal(this.relations, { close: true }),
       }),
     );
-    byId("panel").scrollTop = 0;
+    this.app.byId("panel").scrollTop = 0;
   }
 
   decorate(view, pane) {
-    if (pane !== this.pane || !this.relations) return;
-    view.relations = this.relations;
+    if (pane === this.pane && this.relations) view.relations = this.relations;
+    else if (pane === this.app.pane) view.relations = this.app.api.roles ?? null;
+  }
+
+  // To the first or the last event of its process, where all of them are here.
+  async toEdge(pane, key) {
+    const row = pane.leaves
+      .flatMap(({ shown }) => shown?.data?.events ?? [])
+      .filter((event) => event.lane === this.relations.lane)
+      .sort((a, b) => (a.index < b.index ? -1 : 1));
+    const edge = key === "Home" ? row[0] : row.at(-1);
+    if (edge) return this.choose(pane, pane.named(edge.lane, edge.index), { reveal: true });
   }
 
   // From the chosen event to its neighbours, by keys.
   async step(pane, key) {
     const spots = pane.spots.filter((spot) => spot.x >= 0 && spot.x <= pane.camera.width);
-    if (!spots.length) return say("No single events are in sight: zoom in first (+).");
+    if (!spots.length) return this.app.say("No single events are in sight: zoom in first (+).");
     const here = this.pane === pane && this.relations ? pane.spots.find((spot) => spot.role === "selected") : null;
     if (!here) {
       const middle = pane.camera.width / 2;
@@ -96,7 +105,7 @@ const unknown = (error) => {
 };
 
 const neighbour = (pane, here, along) => {
-  const row = pane.spots.filter((spot) => spot.row.lane === here.row.lane).sort((a, b) => a.event.index - b.event.index);
+  const row = pane.spots.filter((spot) => spot.row.lane === here.row.lane).sort((a, b) => (a.event.index < b.event.index ? -1 : 1));
   return row[row.findIndex((spot) => spot.event.id === here.event.id) + along];
 };
 
