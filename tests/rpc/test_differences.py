@@ -10,7 +10,7 @@ from beforehand.clocks import VectorStamp, View
 from beforehand.errors import UnknownBaseError
 from beforehand.rpc import Causality, Link, Policies, Unstamped
 from beforehand.rpc.differences import BASES_MAX, Base, Difference, life_text
-from beforehand.rpc.headers import DIFFERENCE_HEADER, LIFE_HEADER, MESSAGE_HEADER, STAMP_HEADER
+from beforehand.rpc.headers import DIFFERENCE_HEADER, LIFE_HEADER, MESSAGE_HEADER, STAMP_HEADER, VOID_HEADER
 
 STRICT = Policies(unstamped=Unstamped.REFUSE)
 BOTH = pytest.mark.parametrize("ordering", [False, True], ids=["timestamps", "ordering"])
@@ -131,26 +131,42 @@ def test_each_attempt_is_a_message_and_the_refused_one_was_received_by_nobody() 
     recorded_before(events)
 
 
+def test_in_causal_ordering_the_refused_request_is_voided_by_the_one_that_follows() -> None:
+    client, server = pair(ordering=True)
+    link = Link()
+    called(client, server, link)
+    refused = client.request_out("do", to="server", link=link)
+
+    again = client.request_again(refused)
+    client.reply_in(again, server.reply_out(server.request_in("do", again.headers)))
+
+    assert set(again.headers) == {MESSAGE_HEADER, STAMP_HEADER, VOID_HEADER, LIFE_HEADER}
+    assert server.figures().voided == 1
+    assert client.figures().received == 2
+
+
 def test_several_servers_behind_one_address_each_find_their_base() -> None:
     client = Causality("client", policies=STRICT)
     servers = [Causality(f"server-{number}", policies=STRICT) for number in range(3)]
     link = Link()
-    for server in servers:  # Each is met for the first time.
+    for at in range(20):
+        server = servers[at % 3]
         call = client.request_out("do", link=link)
         try:
             arrival = server.request_in("do", call.headers)
         except UnknownBaseError:
             call = client.request_again(call)
+            server = servers[0]  # Where that one goes is not for the caller to say.
             arrival = server.request_in("do", call.headers)
         client.reply_in(call, server.reply_out(arrival))
-    refused = client.figures().bases_unknown
+    differences = client.figures().sent_differences
 
     for server in (servers[0], servers[2], servers[1], servers[1], servers[0]):
         called(client, server, link)
 
-    assert refused == 2  # The second and the third server, when they were new.
-    assert client.figures().bases_unknown == refused
-    assert client.stamp().to_dict() == {"client": 20, "server-0": 6, "server-1": 6, "server-2": 4}
+    assert client.figures().bases_unknown == 1
+    assert client.figures().sent_differences == differences + 5
+    assert client.stamp().to_dict() == {"client": 52, "server-0": 20, "server-1": 16, "server-2": 14}
 
 
 def test_a_base_that_was_never_reached_is_refused() -> None:
@@ -329,9 +345,10 @@ def test_a_reply_that_comes_late_does_not_take_a_base_back() -> None:
     assert [base.event for base in link.bases(b"me")] == [7]
 
 
-def test_refusals_make_a_link_pause_for_longer_and_longer() -> None:
+def test_refusals_soon_after_each_other_make_a_link_pause_for_longer() -> None:
     link = Link()
-    link.answered(b"me", Base("p", b"its life", 1, 1, {}))
+    base = Base("p", b"its life", 1, 1, {})
+    link.answered(b"me", base)
 
     def full() -> int:
         """Requests that go in full until the next difference."""
@@ -341,8 +358,12 @@ def test_refusals_make_a_link_pause_for_longer_and_longer() -> None:
         raise AssertionError
 
     paused = []
-    for _ in range(9):
+    for _ in range(5):
         link.refused()
         paused.append(full())
+    for _ in range(64):
+        link.answered(b"me", base)
+    link.refused()
 
-    assert paused == [0, 1, 3, 7, 15, 31, 63, 64, 64]
+    assert paused == [8, 16, 32, 64, 64]
+    assert full() == 8

@@ -41,6 +41,7 @@ __all__ = ["BASES_MAX", "Base", "Difference", "Link", "OrderedDifference", "life
 BASES_MAX: Final = 8
 _LAG_MAX: Final = 256  # Own events by which a base may be older than the newest one of its link.
 _PAUSE_MAX: Final = 64  # Calls that go with full stamps after differences were refused again and again.
+_PAUSE_MIN: Final = 8  # The same after the first refusal: enough to meet all that take turns behind an address.
 _LIFE_BYTES: Final = 8
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=VALUE_MAX)]
@@ -118,8 +119,9 @@ class Link:
         self._lock: Final = Lock()
         self._own = b""  # The life of the caller that the bases belong to.
         self._bases: dict[bytes, Base] = {}  # By life, the last to answer last; at most BASES_MAX.
-        self._pause = 0  # Calls that are to go with full stamps after the next refusal; at most _PAUSE_MAX.
+        self._pause = _PAUSE_MIN  # Calls that went with full stamps after the last refusal.
         self._full = 0  # Calls that still go with full stamps.
+        self._answers = _PAUSE_MAX  # Since the last refusal.
 
     def bases(self, own: bytes, to: str = "") -> tuple[Base, ...]:
         """For the next request of the life `own`, to one process if `to` names it. None: its stamp must be full."""
@@ -144,14 +146,18 @@ class Link:
                     del bases[life]
                 if len(bases) > BASES_MAX:
                     del bases[next(iter(bases))]
-            if self._pause:
-                self._pause //= 2
+            self._answers += 1
 
     def refused(self) -> None:
-        """A process behind the address knows none of the bases. It is one more; or there are too many."""
+        """A process behind the address knows none of the bases. It is new there; or there are too many.
+
+        The next requests go in full, for the one that is sent again may meet another process than that which refused
+        it: where two take turns, it always would.
+        """
         with self._lock:
-            self._full = self._pause
-            self._pause = min(2 * self._pause + 1, _PAUSE_MAX)
+            soon = self._answers < _PAUSE_MAX
+            self._full = self._pause = min(2 * self._pause, _PAUSE_MAX) if soon else _PAUSE_MIN
+            self._answers = 0
 
 
 def new_life() -> bytes:
