@@ -371,7 +371,9 @@ class Causality:
         assert self._ordered is not None
         if outcome.delivered and isinstance(carried.stamp, OrderingStamp):
             self._counter.add("received")
-            self._ordered.begin(carried.stamp)
+            bases = carried.bases
+            known = carried.stamp.time[self.process] if bases is None else bases[self._ordered.life]
+            self._ordered.begin(carried.stamp, known)
             return Arrival(
                 interface,
                 carried.sender,

@@ -20,13 +20,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from threading import Lock
 from typing import Final
+
+from msgspec import Struct
 
 from beforehand.clocks import OrderingClock, OrderingStamp, VectorStamp
 from beforehand.errors import DuplicateMessageError, InputError, StampTooLargeError
@@ -44,8 +46,7 @@ _VOIDED: Final = "failed call voided"
 _log: Final = logging.getLogger("beforehand.rpc")
 
 
-@dataclass(frozen=True, slots=True)
-class Posted:
+class Posted(Struct, frozen=True):
     """A message that was sent in order: what it carries, and what is needed if it fails."""
 
     message: str
@@ -96,6 +97,7 @@ class OrderedLane:
         self._next = 1  # The count of the event that is reported next.
         self._failed: dict[str, list[OrderingStamp]] = {}  # Per process, at most VOIDS_MAX; only where calls failed.
         self._replies: OrderedDict[tuple[str, int], OrderingStamp] = OrderedDict()  # At most _REPLIES_MAX.
+        self._replied: dict[str, deque[tuple[str, int]]] = {}  # Their keys, per process, oldest first.
         self._running: set[tuple[str, int]] = set()  # Requests in hand; no more than handlers at once.
         self._abandoned: set[tuple[str, int]] = set()  # Those of them whose callers gave up.
 
@@ -201,10 +203,19 @@ class OrderedLane:
             await self._deliver_async(name, carried.stamp, attributes)
         return lost
 
-    def begin(self, request: OrderingStamp) -> None:
-        """The handler of a request begins."""
+    def begin(self, request: OrderingStamp, known: int) -> None:
+        """The handler of a request begins. Its sender knew `known` of our events.
+
+        Replies to it up to there have been received, for whatever told it of them waited for them: they cannot be
+        lost any more.
+        """
         with self._lock:
             self._running.add(self._key(request))
+            keys = self._replied.get(request.sender)
+            while keys and ((reply := self._replies.get(keys[0])) is None or reply.time[self.process] <= known):
+                self._replies.pop(keys.popleft(), None)
+            if keys is not None and not keys:
+                del self._replied[request.sender]
 
     def reply(
         self,
@@ -234,6 +245,7 @@ class OrderedLane:
         message = f"{self.process}:{ordered.time[self.process]}"
         with self._lock:
             self._replies[key] = ordered
+            self._replied.setdefault(request.sender, deque(maxlen=_REPLIES_MAX)).append(key)
             if len(self._replies) > _REPLIES_MAX:
                 self._replies.popitem(last=False)
         self._report(name, ordered.time, attributes, sends=(message,))
