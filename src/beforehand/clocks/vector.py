@@ -247,6 +247,25 @@ class VectorClock:
             self._absorb(stamp)
             return self._advance()
 
+    def advance(self) -> int:
+        """As `tick`, without a stamp: how many events there are now."""
+        with self._lock:
+            if self._count >= VALUE_MAX:
+                raise ClockExhaustedError(limit=VALUE_MAX)
+            self._count += 1
+            return self._count
+
+    def receive_entries(self, entries: dict[str, int]) -> int:
+        """As `receive`, of the entries of a stamp, which are valid and have no zeros; and as `advance`."""
+        with self._lock:
+            if self._count >= VALUE_MAX:
+                raise ClockExhaustedError(limit=VALUE_MAX)
+            if (claimed := entries.get(self.process, 0)) > self._count:
+                raise ImpossibleStampError(process=self.process, claimed=claimed, made=self._count)
+            self._learn(entries)
+            self._count += 1
+            return self._count
+
     def receive_unstamped(self, peer: str, *, carries_result: bool = True) -> VectorStamp:
         """A message without a stamp arrives from `peer`; see `peers` for what the policies do.
 
@@ -347,8 +366,11 @@ class VectorClock:
 
     def _absorb(self, stamp: VectorStamp) -> None:
         self._refuse(stamp)
+        self._learn(stamp._all())
+
+    def _learn(self, entries: dict[str, int]) -> None:
         others = self._others
-        news = _news(others, stamp._all())
+        news = _news(others, entries)
         news.pop(self.process, None)
         if not news:
             return

@@ -17,7 +17,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from beforehand.rpc.carrying import Arrival, Call, Causality
+from beforehand.rpc.calls import Arrival, Call
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.differences import Link
 from beforehand.rpc.headers import GRPC_LIMIT, HTTP_LIMIT, NATS_LIMIT, OPENTELEMETRY_LIMIT
 from beforehand.rpc.http_server import CausalMiddleware

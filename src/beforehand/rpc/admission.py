@@ -125,6 +125,12 @@ class Admission:
         self._counter.add("received")
         return True
 
+    def count_received(self, message: str) -> None:
+        """A message whose stamp was taken over elsewhere."""
+        if self._is_repeated(message):
+            self._counter.add("received_again")
+        self._counter.add("received")
+
     def admit_unstamped(self, peer: str) -> None:
         """A message without a stamp, from a peer as far as it is known: count it, warn, or refuse the call."""
         self._counter.add("received_unstamped")

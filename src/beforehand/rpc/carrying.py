@@ -24,47 +24,27 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import Final
 
-from msgspec import Struct
-
 from beforehand.clocks import OrderingStamp, VectorStamp, View
 from beforehand.clocks.vector import ENTRIES_MAX
 from beforehand.errors import InputError, StampTooLargeError
 from beforehand.reporting import Reporter
 from beforehand.rpc.admission import Admission, Outcome
+from beforehand.rpc.calls import Arrival, Call
 from beforehand.rpc.differences import Base, Difference, Link, life_text
-from beforehand.rpc.headers import DIFFERENCE_HEADER, HTTP_LIMIT, LIFE_HEADER, STAMP_HEADER, Carried, written
+from beforehand.rpc.direct import Direct
+from beforehand.rpc.headers import (
+    DIFFERENCE_HEADER,
+    HTTP_LIMIT,
+    LIFE_HEADER,
+    STAMP_HEADER,
+    Carried,
+    written,
+)
 from beforehand.rpc.lane import Lane
 from beforehand.rpc.ordered import OrderedLane, Posted
 from beforehand.rpc.policies import CallFigures, Counter, Oversize, Policies
 
-__all__ = ["Arrival", "Call", "Causality"]
-
-
-class Call(Struct, frozen=True):
-    """A request that is being sent. Give it to `reply_in` or `failed`."""
-
-    interface: str
-    headers: Mapping[str, str]  # What the request must carry.
-    peer: str = ""
-    limit: int = HTTP_LIMIT
-    covered: bool = True  # Whether causality is kept for this interface.
-    posted: Posted | None = None
-    link: Link | None = None  # Where its reply is noted, for later requests to build on.
-
-
-class Arrival(Struct, frozen=True):
-    """A request that was received. Give it to `reply_out`."""
-
-    interface: str
-    sender: str | None = None  # The process that sent it, if it said so.
-    message: str | None = None
-    limit: int = HTTP_LIMIT
-    covered: bool = True
-    stamped: bool = False  # It carried a stamp that was taken over.
-    request: OrderingStamp | None = None
-    lost: tuple[OrderingStamp, ...] = ()  # Replies that did not arrive, to be voided with this one.
-    mended: bool = False  # It had no stamp, but listed failed calls, which were voided.
-    base: Base | None = None  # The event of its send, if its sender takes differences.
+__all__ = ["Causality"]
 
 
 class Causality:
@@ -111,6 +91,8 @@ class Causality:
         )
         # A base is an event of one lane, and who receives next may be another: there stamps are full.
         self._differs: Final = policies.differences and not lanes
+        plain = reporter is None and not ordering and not lanes
+        self._direct: Final = Direct(self._lane, self._admission, known) if plain else None
 
     @property
     def process(self) -> str:
@@ -168,8 +150,13 @@ class Causality:
         With `link` it may go as a difference: then the carrier must know refusals with `UnknownBaseError` and send
         what `request_again` gives. Where it could not send the request a second time, `again` is false.
         """
-        if not self._covers(interface):
+        if self._only is not None and not self._only(interface):
             return Call(interface, {}, to, limit, covered=False)
+        if link is not None and self._direct is not None and self._differs and again:
+            base = link.base(self._lane.life)
+            if base is not None and (text := self._direct.out(base, limit)) is not None:
+                self._counter.add_difference()
+                return Call(interface, {DIFFERENCE_HEADER: text}, to, limit, link=link)
         name = f"call {interface}"
         if self._ordered is not None:
             heard = None
@@ -196,8 +183,10 @@ class Causality:
         self, interface: str, headers: Mapping[str, str], *, peer: str = "", limit: int = HTTP_LIMIT
     ) -> Arrival:
         """A request came. In causal ordering it waits in this thread. Raises if a policy refuses the call."""
-        if not self._covers(interface):
+        if self._only is not None and not self._only(interface):
             return Arrival(interface, limit=limit, covered=False)
+        if self._direct is not None and (base := self._direct.take(headers, limit)) is not None:
+            return Arrival(interface, base.process, f"{base.process}:{base.event}", limit, stamped=True, base=base)
         carried, name = self._admission.read(headers, limit, self._now, is_reply=False), f"serve {interface}"
         if self._ordered is None:
             lane = self._here()
@@ -223,6 +212,11 @@ class Causality:
         """The reply is about to be sent: what it must carry. `error` says how the handler failed, if it did."""
         if not arrival.covered:
             return {}
+        if self._direct is not None and arrival.base is not None and carries_result and self._differs:
+            text = self._direct.out(arrival.base, arrival.limit)
+            if text is not None:
+                self._counter.add_difference()
+                return {DIFFERENCE_HEADER: text}
         name = f"answer {arrival.interface}"
         ignored = not carries_result and self.policies.ignore_replies_without_result
         attributes = {"level": "error", "error": error} if error else None
@@ -253,10 +247,12 @@ class Causality:
         """The reply came. In causal ordering it waits in this thread. Raises if a policy refuses it."""
         if not call.covered:
             return
-        carried, name = (
-            self._admission.read(headers, call.limit, self._now, is_reply=True),
-            f"answered {call.interface}",
-        )
+        if self._direct is not None and (base := self._direct.take(headers, call.limit)) is not None:
+            if call.link is not None:
+                call.link.answered(self._lane.life, base)
+            return
+        name = f"answered {call.interface}"
+        carried = self._admission.read(headers, call.limit, self._now, is_reply=True)
         if self._ignores(carried, call, carries_result=carries_result):
             return
         if self._ordered is None:
@@ -274,10 +270,8 @@ class Causality:
         if self._ordered is None or not call.covered:
             self.reply_in(call, headers, carries_result=carries_result)
             return
-        carried, name = (
-            self._admission.read(headers, call.limit, self._now, is_reply=True),
-            f"answered {call.interface}",
-        )
+        name = f"answered {call.interface}"
+        carried = self._admission.read(headers, call.limit, self._now, is_reply=True)
         if self._ignores(carried, call, carries_result=carries_result):
             return
         with self._giving_up(call), self._admission.ordered(name) as outcome:

@@ -133,6 +133,14 @@ class Link:
                 return ()
             return tuple([base for base in self._bases.values() if not to or base.process == to])
 
+    def base(self, own: bytes) -> Base | None:
+        """The same where there is one base only; else None, and nothing has changed."""
+        with self._lock:
+            if self._full or len(self._bases) != 1 or own != self._own:
+                return None
+            (base,) = self._bases.values()
+            return base
+
     def answered(self, own: bytes, base: Base) -> None:
         """A reply came."""
         with self._lock:

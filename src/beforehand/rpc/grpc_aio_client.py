@@ -12,7 +12,8 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from beforehand.rpc.carrying import Call, Causality
+from beforehand.rpc.calls import Call
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.differences import Link
 from beforehand.rpc.grpc_metadata import headers_of, refuses_base
 from beforehand.rpc.headers import GRPC_LIMIT

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import grpc
 
-from beforehand.rpc.carrying import Call, Causality
+from beforehand.rpc.calls import Call
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.differences import Link
 from beforehand.rpc.grpc_client import CausalClientInterceptor, finish
 from beforehand.rpc.grpc_metadata import metadata_with, wants_full_stamp

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import grpc
 
-from beforehand.rpc.carrying import Call, Causality
+from beforehand.rpc.calls import Call
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.differences import Link
 from beforehand.rpc.grpc_future import RepeatingFuture
 from beforehand.rpc.grpc_metadata import details_with, headers_of, wants_full_stamp

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from beforehand.rpc.carrying import Call
+from beforehand.rpc.calls import Call
 from beforehand.rpc.headers import CARRIED_HEADERS, DIFFERENCE_HEADER
 from beforehand.rpc.refusing import BASE_UNKNOWN, REFUSED_HEADER
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 import grpc
 
 from beforehand.errors import BeforehandError
-from beforehand.rpc.carrying import Arrival, Causality
+from beforehand.rpc.calls import Arrival
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.grpc_metadata import headers_of, metadata_with
 from beforehand.rpc.headers import GRPC_LIMIT
 from beforehand.rpc.refusing import REFUSED_HEADER, refusal

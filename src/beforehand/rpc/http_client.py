@@ -19,7 +19,8 @@ from typing import Final
 
 import httpx
 
-from beforehand.rpc.carrying import Call, Causality
+from beforehand.rpc.calls import Call
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.differences import Link
 from beforehand.rpc.headers import DIFFERENCE_HEADER, HTTP_LIMIT, STAMP_HEADER
 from beforehand.rpc.http_server import CARRIED_KEYS, carried_in, has_result
@@ -49,7 +50,7 @@ class CausalTransport(httpx.BaseTransport):
         call = self._calls.begin(request)
         response = self._answer(call, request)
         headers = carried_in(response.headers.raw)
-        if _wants_full_stamp(call, response, headers):
+        if not headers and _wants_full_stamp(call, response):
             response.close()
             call = self._calls.begin_again(call, request)
             response = self._answer(call, request)
@@ -94,7 +95,7 @@ class AsyncCausalTransport(httpx.AsyncBaseTransport):
         call = self._calls.begin(request)
         response = await self._answer(call, request)
         headers = carried_in(response.headers.raw)
-        if _wants_full_stamp(call, response, headers):
+        if not headers and _wants_full_stamp(call, response):
             await response.aclose()
             call = self._calls.begin_again(call, request)
             response = await self._answer(call, request)
@@ -168,9 +169,9 @@ def _put(request: httpx.Request, headers: Mapping[str, str]) -> None:
         request.headers[name] = value
 
 
-def _wants_full_stamp(call: Call, response: httpx.Response, headers: Mapping[str, str]) -> bool:
+def _wants_full_stamp(call: Call, response: httpx.Response) -> bool:
     """The server knows no base of this difference; no handler ran."""
-    return not headers and DIFFERENCE_HEADER in call.headers and response.headers.get(REFUSED_HEADER) == BASE_UNKNOWN
+    return DIFFERENCE_HEADER in call.headers and response.headers.get(REFUSED_HEADER) == BASE_UNKNOWN
 
 
 def _failure(response: httpx.Response, headers: Mapping[str, str]) -> str | None:

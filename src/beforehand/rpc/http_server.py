@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from beforehand.errors import BeforehandError
-from beforehand.rpc.carrying import Arrival, Causality
+from beforehand.rpc.calls import Arrival
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.headers import CARRIED_HEADERS, HTTP_LIMIT
 from beforehand.rpc.refusing import REFUSED_HEADER, refusal
 
