@@ -146,15 +146,17 @@ class Link:
         with self._lock:
             if own != self._own:
                 self._own, self._bases = own, {}
+            self._answers += 1
             bases = self._bases
             before = bases.pop(base.life, None)
             bases[base.life] = base if before is None or before.mine <= base.mine else before
-            if len(bases) > 1:  # Those that are no longer there would make all differences longer.
-                for life in [life for life, old in bases.items() if old.mine < base.mine - _LAG_MAX]:
-                    del bases[life]
-                if len(bases) > BASES_MAX:
-                    del bases[next(iter(bases))]
-            self._answers += 1
+            if len(bases) == 1:
+                return
+            # Those that are no longer there would make all differences longer.
+            for life in [life for life, old in bases.items() if old.mine < base.mine - _LAG_MAX]:
+                del bases[life]
+            if len(bases) > BASES_MAX:
+                del bases[next(iter(bases))]
 
     def refused(self) -> None:
         """A process behind the address knows none of the bases. It is new there; or there are too many.

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
@@ -88,19 +89,18 @@ class Counter:
 
     def __init__(self) -> None:
         self._lock: Final = Lock()
-        self._counts: dict[str, int] = {}
+        self._counts: defaultdict[str, int] = defaultdict(int)
 
     def add(self, what: str, number: int = 1) -> int:
         with self._lock:
-            count = self._counts[what] = self._counts.get(what, 0) + number
+            count = self._counts[what] = self._counts[what] + number
             return count
 
     def add_difference(self) -> None:
         """A message was sent with a stamp, as a difference."""
         with self._lock:
-            counts = self._counts
-            counts["sent"] = counts.get("sent", 0) + 1
-            counts["sent_differences"] = counts.get("sent_differences", 0) + 1
+            self._counts["sent"] += 1
+            self._counts["sent_differences"] += 1
 
     def figures(self) -> CallFigures:
         with self._lock:
