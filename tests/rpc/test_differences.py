@@ -169,6 +169,23 @@ def test_several_servers_behind_one_address_each_find_their_base() -> None:
     assert client.stamp().to_dict() == {"client": 52, "server-0": 20, "server-1": 16, "server-2": 14}
 
 
+@pytest.mark.parametrize("met", [0, 1])
+def test_a_difference_to_several_bases_has_what_the_oldest_lacks(met: int) -> None:
+    client, news = Causality("client", policies=STRICT), Causality("news", policies=STRICT)
+    servers = [Causality(name, policies=STRICT) for name in ("server-1", "server-2")]
+    link = Link()
+    called(client, servers[0], link)
+    client.request_in("news", news.request_out("news").headers)
+    full = client.request_out("do", link=link, again=False)
+    client.reply_in(full, servers[1].reply_out(servers[1].request_in("do", full.headers)))
+
+    call = client.request_out("do", link=link)
+    servers[met].request_in("do", call.headers)
+
+    assert difference(call.headers).changes == {"news": 1, "server-1": 2, "server-2": 2}
+    assert servers[met].stamp()["news"] == 1
+
+
 def test_a_base_that_was_never_reached_is_refused() -> None:
     client, server = pair()
     link = Link()

@@ -120,6 +120,20 @@ def test_a_lost_reply_is_voided_by_the_next_one() -> None:
     assert (a.figures().voided, c.figures().voided, a.figures().late) == (1, 0, 0)
 
 
+def test_replies_that_were_lost_together_are_voided_together() -> None:
+    a, c = (Causality(name, ordering=True, policies=QUICK) for name in "ac")
+    lost = [a.request_out("do", to="c") for _ in range(2)]
+    for call in lost:
+        served(c, call.headers)
+    for call in lost:
+        a.failed(call, "timeout")
+
+    call = a.request_out("do", to="c")
+    a.reply_in(call, served(c, call.headers))
+
+    assert (a.figures().voided, a.figures().late) == (2, 0)
+
+
 def test_replies_are_remembered_until_their_caller_shows_that_it_got_them() -> None:
     a, b, c = (Causality(name, ordering=True, policies=QUICK) for name in "abc")
     lane = c._ordered

@@ -62,14 +62,7 @@ class Direct:
             found = self._decode(binascii.a2b_base64(text, strict_mode=True))
             sender, event, changes = found.sender, found.count, found.changes
             mine = found.bases.get(self._life)
-            process = self._process
-            if (
-                mine is None
-                or mine > self._clock.count
-                or process == sender
-                or process in changes
-                or sender in changes
-            ):
+            if mine is None or mine > self._clock.count or sender in changes:
                 return None
             changes[sender] = event
             if self._known is not None and not all(self._known(name) for name in changes):
