@@ -361,7 +361,7 @@ class VectorClock:
 
     def _refuse_names(self, news: dict[str, int]) -> None:
         limit, others = self._entries_max, self._others
-        if len(others) + len(news) > limit and len((others.keys() | news.keys()) - {self.process}) > limit:
+        if len((others.keys() | news.keys()) - {self.process}) > limit:
             raise BufferFullError(what=f"processes known to clock {self.process!r}", limit=limit)
 
     def _absorb(self, stamp: VectorStamp) -> None:
@@ -370,11 +370,13 @@ class VectorClock:
 
     def _learn(self, entries: dict[str, int]) -> None:
         others = self._others
-        news = _news(others, entries)
+        known = others.get
+        news = {process: count for process, count in entries.items() if count > known(process, 0)}
         news.pop(self.process, None)
         if not news:
             return
-        self._refuse_names(news)
+        if len(others) + len(news) > self._entries_max:
+            self._refuse_names(news)
         if self._changed is not None:
             next_event = self._count + 1
             for process in news:
