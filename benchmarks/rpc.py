@@ -3,13 +3,17 @@
 python -m benchmarks.rpc [RUNS [CALLS]] writes benchmarks/RPC.md
 
 An echo between two processes on this machine. As in the paper the processes in a stamp have names of sixteen
-characters, and
-a stamp of causal ordering has twice the entries: one row in its table besides its own time. Runs alternate
-between all variants; a figure is the median over the runs of the ratio to the run without stamps in the same round.
+characters, and a stamp of causal ordering has twice the entries: one row in its table besides its own time. Runs
+alternate between all variants; a figure is the median over the runs of the ratio to the run without stamps in the
+same round.
+
+The *floor* is what the carrier takes by itself to bring 64 characters there and back: the same hooks, and nothing
+done in them. *News* is a caller that hears of ten other processes between two calls: then differences have content.
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import platform
 import random
@@ -24,7 +28,7 @@ from functools import partial
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 import httpx
@@ -39,20 +43,37 @@ from beforehand.rpc import (
     CausalTransport,
     Policies,
     Unstamped,
+    causal_channel,
 )
 from beforehand.rpc.headers import written
 
 __all__ = ["report"]
 
 SIZES: Final = (2, 10, 100, 1000)
-KINDS: Final = ("timestamps", "timestamps in a view", "ordering")
+NEWS: Final = "timestamps, ten entries new"
+KINDS: Final = ("timestamps", NEWS, "timestamps, full", "timestamps in a view, full", "ordering", "ordering, full")
+INTERCEPTED: Final = "timestamps, interceptor"  # gRPC only: the others use `causal_channel`.
 LIMIT: Final = 90_000  # Characters: what both carriers take if told so (HTTP: the caller's parser takes 100 KiB).
 PLAIN: Final = "without stamps"
+FLOOR: Final = "floor"
+FLOOR_INTERCEPTED: Final = "floor, interceptor"
+CARRIED: Final = "x" * 64
 STRICT: Final = Policies(unstamped=Unstamped.REFUSE)
+FULL: Final = Policies(unstamped=Unstamped.REFUSE, differences=False)
 OUTPUT: Final = Path(__file__).parent / "RPC.md"
 
 Variant = tuple[str, int]
-VARIANTS: Final[tuple[Variant, ...]] = tuple((kind, size) for kind in KINDS for size in SIZES)
+VARIANTS: Final[tuple[Variant, ...]] = tuple(
+    (kind, size) for kind in KINDS for size in SIZES if kind != NEWS or size > 10
+)
+GRPC_VARIANTS: Final[tuple[Variant, ...]] = (*VARIANTS, *((INTERCEPTED, size) for size in SIZES))
+
+
+class Timed(NamedTuple):
+    """A call, and what its caller does before it, which is not measured."""
+
+    call: Callable[[], object]
+    before: Callable[[], object] | None = None
 
 
 def names(size: int) -> list[str]:
@@ -66,9 +87,9 @@ def prepared(role: int, kind: str, size: int) -> Causality:
     """Of the server (0) or the client (1), which knows of `size` processes from the start."""
     members = names(size)
     me, others = members[role], members[2:]
-    ordering = kind == "ordering"
-    view = View(members) if kind == "timestamps in a view" else None
-    causality = Causality(me, ordering=ordering, view=view, policies=STRICT)
+    ordering = kind.startswith("ordering")
+    view = View(members) if "view" in kind else None
+    causality = Causality(me, ordering=ordering, view=view, policies=FULL if "full" in kind else STRICT)
     if not others:
         return causality
     time_known = VectorStamp({name: 1000 + at for at, name in enumerate(others)})
@@ -82,6 +103,19 @@ def prepared(role: int, kind: str, size: int) -> Causality:
     return causality
 
 
+def news_of(causality: Causality, size: int) -> Callable[[], object]:
+    """Ten others call, and each has made an event since."""
+    others = names(size)[2:12]
+    counts = itertools.count(1_000_000)
+
+    def hear() -> None:
+        count = next(counts)
+        stamp = VectorStamp(dict.fromkeys(others, count))
+        causality.request_in("news", written(f"{others[0]}:{count}", stamp.to_text(limit=LIMIT)), limit=LIMIT)
+
+    return hear
+
+
 async def echo(scope: Any, receive: Any, send: Any) -> None:
     part = await receive()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1")]})
@@ -89,11 +123,28 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     del scope
 
 
+async def floor_echo(scope: Any, receive: Any, send: Any) -> None:
+    """A middleware that does nothing but carry."""
+
+    async def carrying(part: Any) -> None:
+        if part["type"] == "http.response.start":
+            part = {**part, "headers": [*part["headers"], (b"beforehand-floor", CARRIED.encode())]}
+        await send(part)
+
+    await echo(scope, receive, carrying)
+
+
+class _FloorTransport(httpx.HTTPTransport):
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["beforehand-floor"] = CARRIED
+        return super().handle_request(request)
+
+
 class _ByPath:
     """One server for all variants: the path says which."""
 
     def __init__(self) -> None:
-        self._apps: dict[str, Any] = {path_of(PLAIN, 0): echo}
+        self._apps: dict[str, Any] = {path_of(PLAIN, 0): echo, path_of(FLOOR, 0): floor_echo}
         for kind, size in VARIANTS:
             self._apps[path_of(kind, size)] = CausalMiddleware(echo, prepared(0, kind, size), limit=LIMIT)
 
@@ -102,7 +153,7 @@ class _ByPath:
 
 
 def path_of(kind: str, size: int) -> str:
-    return f"/{kind.replace(' ', '-')}-{size}"
+    return f"/{kind.replace(' ', '-').replace(',', '')}-{size}"
 
 
 def serve_http(told: Connection) -> None:
@@ -117,20 +168,51 @@ def serve_http(told: Connection) -> None:
     told.recv()
 
 
+class _FloorClient(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        outcome = continuation(client_call_details._replace(metadata=(("beforehand-floor", CARRIED),)), request)
+        outcome.trailing_metadata()
+        return outcome
+
+
+class _FloorServer(grpc.ServerInterceptor):  # type: ignore[misc]
+    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        return continuation(handler_call_details)
+
+
+def _floor_do(request: bytes, context: grpc.ServicerContext) -> bytes:
+    context.invocation_metadata()
+    context.set_trailing_metadata((("beforehand-floor", CARRIED),))
+    return request
+
+
+def _floor_call(do: grpc.UnaryUnaryMultiCallable) -> None:
+    do.with_call(b"7", metadata=(("beforehand-floor", CARRIED),))[1].trailing_metadata()
+
+
 def serve_grpc(told: Connection) -> None:
     options = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
-    handler = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
     ports: dict[Variant, int] = {}
     servers = []
-    for kind, size in ((PLAIN, 0), *VARIANTS):
-        interceptors = [] if kind == PLAIN else [CausalServerInterceptor(prepared(0, kind, size), limit=LIMIT)]
+    for kind, size in ((PLAIN, 0), (FLOOR, 0), (FLOOR_INTERCEPTED, 0), *GRPC_VARIANTS):
+        interceptors: list[grpc.ServerInterceptor] = []
+        if kind in (FLOOR, FLOOR_INTERCEPTED):  # A server has no other way than an interceptor.
+            interceptors = [_FloorServer()]
+        elif kind != PLAIN:
+            interceptors = [CausalServerInterceptor(prepared(0, kind, size), limit=LIMIT)]
         server = grpc.server(ThreadPoolExecutor(2), interceptors=interceptors, options=options)
+        do = _floor_do if kind in (FLOOR, FLOOR_INTERCEPTED) else _grpc_echo
+        handler = grpc.unary_unary_rpc_method_handler(do)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo", {"do": handler}),))
         ports[kind, size] = server.add_insecure_port("127.0.0.1:0")
         server.start()
         servers.append(server)
     told.send(ports)
     told.recv()
+
+
+def _grpc_echo(request: bytes, _: grpc.ServicerContext) -> bytes:
+    return request
 
 
 @contextmanager
@@ -147,19 +229,20 @@ def other_process(target: Callable[[Connection], None]) -> Iterator[Any]:
 
 
 @contextmanager
-def http_calls() -> Iterator[dict[Variant, Callable[[], object]]]:
+def http_calls() -> Iterator[dict[Variant, Timed]]:
     with ExitStack() as stack:
         port = stack.enter_context(other_process(serve_http))
-        calls: dict[Variant, Callable[[], object]] = {}
-        for kind, size in ((PLAIN, 0), *VARIANTS):
-            transport: httpx.BaseTransport = httpx.HTTPTransport()
-            if kind != PLAIN:
-                server = names(size)[0]
+        calls: dict[Variant, Timed] = {}
+        for kind, size in ((PLAIN, 0), (FLOOR, 0), *VARIANTS):
+            transport: httpx.BaseTransport = _FloorTransport() if kind == FLOOR else httpx.HTTPTransport()
+            before: Callable[[], object] | None = None
+            if kind not in (PLAIN, FLOOR):
                 causality = prepared(1, kind, size)
-                transport = CausalTransport(causality, transport, peer=partial(_named, server), limit=LIMIT)
+                transport = CausalTransport(causality, transport, peer=partial(_named, names(size)[0]), limit=LIMIT)
+                before = news_of(causality, size) if kind == NEWS else None
             client = stack.enter_context(httpx.Client(transport=transport))
             url = f"http://127.0.0.1:{port}{path_of(kind, size)}"
-            calls[kind, size] = partial(_http_echo, client, url)
+            calls[kind, size] = Timed(partial(_http_echo, client, url), before)
         yield calls
 
 
@@ -173,36 +256,57 @@ def _http_echo(client: httpx.Client, url: str) -> None:
 
 
 @contextmanager
-def grpc_calls() -> Iterator[dict[Variant, Callable[[], object]]]:
+def grpc_calls() -> Iterator[dict[Variant, Timed]]:
     options = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
     with ExitStack() as stack:
         ports: Mapping[Variant, int] = stack.enter_context(other_process(serve_grpc))
-        calls: dict[Variant, Callable[[], object]] = {}
+        calls: dict[Variant, Timed] = {}
         for (kind, size), port in ports.items():
             channel = stack.enter_context(grpc.insecure_channel(f"127.0.0.1:{port}", options=options))
-            if kind != PLAIN:
+            before: Callable[[], object] | None = None
+            if kind == FLOOR_INTERCEPTED:
+                channel = grpc.intercept_channel(channel, _FloorClient())
+            elif kind == INTERCEPTED:
                 interceptor = CausalClientInterceptor(prepared(1, kind, size), peer=names(size)[0], limit=LIMIT)
                 channel = grpc.intercept_channel(channel, interceptor)
-            calls[kind, size] = partial(channel.unary_unary("/echo/do"), b"7")
+            elif kind not in (PLAIN, FLOOR):
+                causality = prepared(1, kind, size)
+                channel = causal_channel(channel, causality, peer=names(size)[0], limit=LIMIT)
+                before = news_of(causality, size) if kind == NEWS else None
+            do = channel.unary_unary("/echo/do")
+            calls[kind, size] = Timed(partial(_floor_call, do) if kind == FLOOR else partial(do, b"7"), before)
         yield calls
 
 
-def measured(
-    calls: Mapping[Variant, Callable[[], object]], runs: int, number: int
-) -> dict[Variant, list[tuple[float, float]]]:
+def measured(calls: Mapping[Variant, Timed], runs: int, number: int) -> dict[Variant, list[tuple[float, float]]]:
     """Per variant and run: milliseconds of a round trip, and of CPU of the caller."""
     found: dict[Variant, list[tuple[float, float]]] = {variant: [] for variant in calls}
-    for call in calls.values():
+    for call, before in calls.values():
         for _ in range(5):
+            if before is not None:
+                before()
             call()
     for _ in range(runs):
-        for variant, call in calls.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            for _ in range(number):
-                call()
-            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        for variant, (call, before) in calls.items():
+            wall, cpu = _run(call, number) if before is None else _run_after(call, before, number)
             found[variant].append((wall / number * 1000, cpu / number * 1000))
     return found
+
+
+def _run(call: Callable[[], object], number: int) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(number):
+        call()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _run_after(call: Callable[[], object], before: Callable[[], object], number: int) -> tuple[float, float]:
+    walls = cpus = 0.0
+    for _ in range(number):
+        before()
+        wall, cpu = _run(call, 1)
+        walls, cpus = walls + wall, cpus + cpu
+    return walls, cpus
 
 
 def report(runs: int, number: int) -> Iterator[str]:
@@ -214,6 +318,11 @@ def report(runs: int, number: int) -> Iterator[str]:
     yield f"grpcio {version('grpcio')}; caller and server are two processes on one machine. An echo, as in"
     yield "Berry 1995, 4.4; no reporter. *Ratio* is to the run without stamps in the same round. Aims: at most 1.10"
     yield "at 2 entries and 1.5 at 1,000."
+    yield ""
+    yield "*Floor*: what the carrier takes to bring 64 characters there and back by the same hooks, with nothing done"
+    yield "in them: the least that anything which carries something can cost in Python. *Ten entries new*: the caller"
+    yield "hears of ten other processes before each call. *Full*: with `Policies(differences=False)`; all others send"
+    yield "differences. gRPC: `causal_channel`, except where it says interceptor."
     for carrier, opened in (("HTTP", http_calls), ("gRPC", grpc_calls)):
         with opened() as calls:
             figures = measured(calls, runs, number)

@@ -120,6 +120,43 @@ def test_a_lost_reply_is_voided_by_the_next_one() -> None:
     assert (a.figures().voided, c.figures().voided, a.figures().late) == (1, 0, 0)
 
 
+def test_replies_that_were_lost_together_are_voided_together() -> None:
+    a, c = (Causality(name, ordering=True, policies=QUICK) for name in "ac")
+    lost = [a.request_out("do", to="c") for _ in range(2)]
+    for call in lost:
+        served(c, call.headers)
+    for call in lost:
+        a.failed(call, "timeout")
+
+    call = a.request_out("do", to="c")
+    a.reply_in(call, served(c, call.headers))
+
+    assert (a.figures().voided, a.figures().late) == (2, 0)
+
+
+def test_replies_are_remembered_until_their_caller_shows_that_it_got_them() -> None:
+    a, b, c = (Causality(name, ordering=True, policies=QUICK) for name in "abc")
+    lane = c._ordered
+    assert lane is not None
+    for _ in range(5):
+        call = a.request_out("do", to="c")
+        a.reply_in(call, served(c, call.headers))
+    served(c, b.request_out("do", to="c").headers)  # Its reply does not arrive.
+    lost = a.request_out("do", to="c")
+    served(c, lost.headers)
+    a.failed(lost, "timeout")
+    remembered = len(lane._replies)
+
+    call = a.request_out("do", to="c")
+    a.reply_in(call, served(c, call.headers))
+    after = a.request_out("do", to="c")
+    c.request_in("do", after.headers)
+
+    assert remembered == 2  # The one to b, and the lost one to a.
+    assert (a.figures().voided, a.figures().received) == (1, 6)
+    assert {sender for sender, _ in lane._replies} == {"b"}
+
+
 def test_a_handler_whose_caller_gave_up_sends_no_reply_in_order() -> None:
     a, c = (Causality(name, ordering=True, policies=QUICK) for name in "ac")
     lost = a.request_out("do", to="c")

@@ -34,12 +34,14 @@ from typing import Final
 from beforehand.clocks.door import Door
 from beforehand.clocks.ordering_stamp import OrderingStamp
 from beforehand.clocks.peers import PeerPolicy
+from beforehand.clocks.table_changes import TableChanges
 from beforehand.clocks.vector import ENTRIES_MAX, VectorClock, VectorStamp
 from beforehand.errors import BufferFullError, ImpossibleStampError, LocalProtocolError
 
 __all__ = ["ObserverClock", "OrderingClock"]
 
 WAITING_MAX: Final = 10_000
+_NOTHING: Final = VectorStamp()
 
 
 class OrderingClock:
@@ -62,6 +64,7 @@ class OrderingClock:
         self._entries_max: Final = entries_max
         self._table: dict[str, VectorStamp] = {}  # At most entries_max rows.
         self._sent: dict[str, int] = {}  # Messages sent so far, per destination; at most entries_max.
+        self._changes: TableChanges | None = None  # Until somebody asks.
         self._door: Final = Door(
             process,
             known=lambda p: self._clock.stamp()[p],
@@ -88,20 +91,32 @@ class OrderingClock:
         A message to oneself needs no clock: it is received at once, before anything else.
         """
         with self._lock:
-            if not to or "" in to or self.process in to or len(set(to)) < len(to):
-                raise LocalProtocolError("a message needs distinct destinations other than its sender")
-            if (
-                len(self._sent.keys() | set(to)) > self._entries_max
-                or len(self._table.keys() | set(to)) > self._entries_max
-            ):
-                raise BufferFullError(what=f"destinations of clock {self.process!r}", limit=self._entries_max)
-            time = self._clock.tick()
-            numbers = {destination: self._sent.get(destination, 0) + 1 for destination in to}
-            stamp = OrderingStamp(self.process, numbers, time, dict(self._table))
-            self._sent.update(numbers)
-            for destination in to:
-                self._table[destination] = time  # Covers what stood there: we knew of that when we sent.
-            return stamp
+            self._refuse_destinations(to)
+            return self._send(to, self._clock.tick())
+
+    def send_since(self, to: str, count: int) -> tuple[OrderingStamp, dict[str, int], dict[str, dict[str, int]]]:
+        """As `send`, to one process; and what changed after our event `count`: entries of the time, and of the table.
+
+        Whoever knows our event `count` has all the rest, or has no use for it (see `table_changes`). Asked for the
+        first time, everything has changed.
+        """
+        with self._lock:
+            self._refuse_destinations((to,))
+            time, changes = self._clock.tick_since(count)
+            if self._changes is None:
+                self._changes = TableChanges(self._table, self._clock.count)
+            rows = self._changes.since(self._table, count)
+            return self._send((to,), time), changes, rows
+
+    def known(self, process: str) -> int:
+        """How many events of `process` are known here."""
+        with self._lock:
+            return self._clock.stamp()[process]
+
+    @property
+    def count(self) -> int:
+        """How many events there were so far."""
+        return self._clock.count
 
     def deliverable(self, stamp: OrderingStamp) -> bool:
         """Whether the message could be delivered now without violating causal order."""
@@ -136,8 +151,27 @@ class OrderingClock:
         """Messages taken without a stamp, per peer."""
         return self._clock.unrecorded
 
+    def _refuse_destinations(self, to: tuple[str, ...]) -> None:
+        if not to or "" in to or self.process in to or len(set(to)) < len(to):
+            raise LocalProtocolError("a message needs distinct destinations other than its sender")
+        if (
+            len(self._sent.keys() | set(to)) > self._entries_max
+            or len(self._table.keys() | set(to)) > self._entries_max
+        ):
+            raise BufferFullError(what=f"destinations of clock {self.process!r}", limit=self._entries_max)
+
+    def _send(self, to: tuple[str, ...], time: VectorStamp) -> OrderingStamp:
+        numbers = {destination: self._sent.get(destination, 0) + 1 for destination in to}
+        stamp = OrderingStamp(self.process, numbers, time, dict(self._table))
+        self._sent.update(numbers)
+        for destination in to:
+            if self._changes is not None:
+                self._changes.replaced(destination, self._table.get(destination), time, self._clock)
+            self._table[destination] = time  # Covers what stood there: we knew of that when we sent.
+        return stamp
+
     def _refuse(self, stamp: OrderingStamp) -> None:
-        made, claimed = self._clock.stamp()[self.process], stamp.time[self.process]
+        made, claimed = self._clock.count, stamp.time[self.process]
         if claimed > made:
             raise ImpossibleStampError(process=self.process, claimed=claimed, made=made)
 
@@ -150,8 +184,11 @@ class OrderingClock:
             raise BufferFullError(what=f"rows of the table of clock {self.process!r}", limit=self._entries_max)
         result = self._clock.receive(stamp.time)
         for destination, time in news.items():
-            held = self._table.get(destination)
-            self._table[destination] = time if held is None else held.merged(time)
+            held = self._table.get(destination, _NOTHING)
+            grown = held.merged(time)
+            if self._changes is not None and grown is not held:
+                self._changes.merged(destination, held, time, self._clock.count)
+            self._table[destination] = grown
         return result
 
 

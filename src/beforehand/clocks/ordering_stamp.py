@@ -32,7 +32,7 @@ class OrderingStamp(Stamp):
             raise LocalProtocolError("messages are numbered from 1")
         if not self.time[self.sender]:
             raise LocalProtocolError("the stamp does not count its own send event")
-        if "" in self.table or not all(len(stamp) for stamp in self.table.values()):
+        if "" in self.table or not all(self.table.values()):
             raise LocalProtocolError("the table has an empty entry")
 
     def compare(self, other: OrderingStamp) -> Relation:

@@ -100,6 +100,11 @@ class VectorStamp(Stamp):
     def __len__(self) -> int:
         return len(self._all())
 
+    def __bool__(self) -> bool:
+        if self._entries is not None:
+            return bool(self._entries)
+        return bool(self._origin[1] or self._origin[2])
+
     def __contains__(self, process: object) -> bool:
         return process in self._all()
 
@@ -146,11 +151,11 @@ class VectorStamp(Stamp):
 
     def merged(self, *others: VectorStamp) -> VectorStamp:
         """The least stamp that covers this one and all others."""
-        entries = self._all()
+        entries = own = self._all()
         for other in others:
             if news := _news(entries, other._all()):
                 entries = entries | news
-        return VectorStamp._of(entries)
+        return self if entries is own else VectorStamp._of(entries)
 
     def encode(self, *, limit: int = LIMIT_DEFAULT, view: View | None = None) -> bytes:
         """With names; or, in a view that both sides have, by position."""
@@ -191,6 +196,9 @@ class VectorClock:
         self._count = entries.pop(process, 0)  # Own events so far.
         self._others = entries  # What is known of other processes; at most `entries_max`.
         self._shared = False  # Whether a stamp refers to `_others`, which must then be copied before a change.
+        # Per process, the own event before which its entry changed last; in the order of changes, so that the last
+        # ones are found without a search. None until somebody asks; at most entries_max.
+        self._changed: dict[str, int] | None = None
         self._children: set[str] = set()  # Names given to spawned processes; at most entries_max.
         self._unrecorded = UnrecordedPeers(peer_policy)
         if len(entries) > entries_max:
@@ -201,10 +209,29 @@ class VectorClock:
         with self._lock:
             return self._advance()
 
+    @property
+    def count(self) -> int:
+        """How many events there were so far."""
+        return self._count
+
     def stamp(self) -> VectorStamp:
         """The stamp of the last event, without making one."""
         with self._lock:
             return self._issue()
+
+    def tick_since(self, count: int) -> tuple[VectorStamp, dict[str, int]]:
+        """As `tick`; and the entries of others that changed after our event `count`, as they are in the stamp.
+
+        Whoever knows our event `count` knows the rest of the stamp. Asked for the first time, all have changed.
+        """
+        with self._lock:
+            stamp = self._advance()
+            return stamp, self._since(count)
+
+    def since(self, count: int) -> dict[str, int]:
+        """The entries of others that changed after our event `count`, as they are now."""
+        with self._lock:
+            return self._since(count)
 
     def merge(self, stamp: VectorStamp) -> VectorStamp:
         """Take over what `stamp` knows, without an event of our own; returns the clock's stamp."""
@@ -219,6 +246,25 @@ class VectorClock:
                 raise ClockExhaustedError(limit=VALUE_MAX)
             self._absorb(stamp)
             return self._advance()
+
+    def advance(self) -> int:
+        """As `tick`, without a stamp: how many events there are now."""
+        with self._lock:
+            if self._count >= VALUE_MAX:
+                raise ClockExhaustedError(limit=VALUE_MAX)
+            self._count += 1
+            return self._count
+
+    def receive_entries(self, entries: dict[str, int]) -> int:
+        """As `receive`, of the entries of a stamp, which are valid and have no zeros; and as `advance`."""
+        with self._lock:
+            if self._count >= VALUE_MAX:
+                raise ClockExhaustedError(limit=VALUE_MAX)
+            if (claimed := entries.get(self.process, 0)) > self._count:
+                raise ImpossibleStampError(process=self.process, claimed=claimed, made=self._count)
+            self._learn(entries)
+            self._count += 1
+            return self._count
 
     def receive_unstamped(self, peer: str, *, carries_result: bool = True) -> VectorStamp:
         """A message without a stamp arrives from `peer`; see `peers` for what the policies do.
@@ -289,6 +335,19 @@ class VectorClock:
         self._count = count + 1
         return self._issue()
 
+    def _since(self, count: int) -> dict[str, int]:
+        others = self._others
+        if self._changed is None:
+            self._changed = dict.fromkeys(others, self._count)
+        if not count:
+            return dict(others)
+        found: dict[str, int] = {}
+        for process, at in reversed(self._changed.items()):
+            if at <= count:
+                break
+            found[process] = others[process]
+        return found
+
     def _issue(self) -> VectorStamp:
         self._shared = True
         stamp = VectorStamp.__new__(VectorStamp)
@@ -302,17 +361,27 @@ class VectorClock:
 
     def _refuse_names(self, news: dict[str, int]) -> None:
         limit, others = self._entries_max, self._others
-        if len(others) + len(news) > limit and len((others.keys() | news.keys()) - {self.process}) > limit:
+        if len((others.keys() | news.keys()) - {self.process}) > limit:
             raise BufferFullError(what=f"processes known to clock {self.process!r}", limit=limit)
 
     def _absorb(self, stamp: VectorStamp) -> None:
         self._refuse(stamp)
+        self._learn(stamp._all())
+
+    def _learn(self, entries: dict[str, int]) -> None:
         others = self._others
-        news = _news(others, stamp._all())
+        known = others.get
+        news = {process: count for process, count in entries.items() if count > known(process, 0)}
         news.pop(self.process, None)
         if not news:
             return
-        self._refuse_names(news)
+        if len(others) + len(news) > self._entries_max:
+            self._refuse_names(news)
+        if self._changed is not None:
+            next_event = self._count + 1
+            for process in news:
+                self._changed.pop(process, None)  # So that it moves to the end.
+                self._changed[process] = next_event
         if self._shared:
             self._others = others | news
             self._shared = False

@@ -3,7 +3,7 @@
 | for           | caller                                            | server                              |
 |---------------|---------------------------------------------------|-------------------------------------|
 | HTTP          | `CausalTransport`, `AsyncCausalTransport` (httpx) | `CausalMiddleware` (ASGI)           |
-| gRPC          | `CausalClientInterceptor`                         | `CausalServerInterceptor`           |
+| gRPC          | `causal_channel`, `CausalClientInterceptor`       | `CausalServerInterceptor`           |
 | gRPC, asyncio | `aio_client_interceptors`                         | `AioCausalServerInterceptor`        |
 | NATS          | `message_headers`, `request_headers`              | `message_received`, `reply_headers` |
 | OpenTelemetry | `StampPropagator`, `CausalSpanProcessor`          | the same                            |
@@ -17,7 +17,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from beforehand.rpc.carrying import Arrival, Call, Causality
+from beforehand.rpc.calls import Arrival, Call
+from beforehand.rpc.carrying import Causality
+from beforehand.rpc.differences import Link
 from beforehand.rpc.headers import GRPC_LIMIT, HTTP_LIMIT, NATS_LIMIT, OPENTELEMETRY_LIMIT
 from beforehand.rpc.http_server import CausalMiddleware
 from beforehand.rpc.nats_messages import (
@@ -32,6 +34,7 @@ from beforehand.rpc.policies import CallFigures, Late, Oversize, Policies, Unsta
 if TYPE_CHECKING:
     from beforehand.rpc.grpc_aio_client import aio_client_interceptors
     from beforehand.rpc.grpc_aio_server import AioCausalServerInterceptor
+    from beforehand.rpc.grpc_channel import causal_channel
     from beforehand.rpc.grpc_client import CausalClientInterceptor
     from beforehand.rpc.grpc_server import CausalServerInterceptor
     from beforehand.rpc.http_client import AsyncCausalTransport, CausalTransport
@@ -55,12 +58,14 @@ __all__ = [
     "CausalTransport",
     "Causality",
     "Late",
+    "Link",
     "Oversize",
     "Policies",
     "StampPropagator",
     "Unstamped",
     "aio_client_interceptors",
     "arrival_of",
+    "causal_channel",
     "message_headers",
     "message_received",
     "reply_headers",
@@ -72,6 +77,7 @@ _PLACES: Final = {
     "aio_client_interceptors": "beforehand.rpc.grpc_aio_client",
     "AioCausalServerInterceptor": "beforehand.rpc.grpc_aio_server",
     "CausalClientInterceptor": "beforehand.rpc.grpc_client",
+    "causal_channel": "beforehand.rpc.grpc_channel",
     "CausalServerInterceptor": "beforehand.rpc.grpc_server",
     "AsyncCausalTransport": "beforehand.rpc.http_client",
     "CausalTransport": "beforehand.rpc.http_client",

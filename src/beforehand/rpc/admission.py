@@ -1,7 +1,8 @@
 """What is let in: reads what came with a message, and applies the policies for what is missing or wrong.
 
 Guarantees:
-  1. Whatever the headers hold, reading them raises nothing: a bad stamp is counted and then as good as none.
+  1. Whatever the headers hold, reading them raises nothing: a bad stamp is counted and then as good as none. Only a
+     request that builds on a base which is not known here is refused, so that it is sent again with a full stamp.
   2. A stamp that claims events which this process or one of its lanes has not made is refused whole, and so is one
      that names a process which `known` denies.
   3. A message that comes a second time is not received twice, as long as it is among the last `REMEMBERED_MAX`.
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from beforehand.clocks import OrderingStamp, VectorStamp, View
+from beforehand.clocks import OrderingClock, OrderingStamp, VectorStamp, View
 from beforehand.errors import (
     BeforehandError,
     BufferFullError,
@@ -28,6 +29,7 @@ from beforehand.errors import (
     RemoteProtocolError,
     StampDecodeError,
     StampTooLargeError,
+    UnknownBaseError,
 )
 from beforehand.rpc.headers import Carried, read
 from beforehand.rpc.lane import Lane
@@ -63,23 +65,37 @@ class Admission:
         *,
         known: Callable[[str], bool] | None,
         view: View | None,
+        ordering: OrderingClock | None = None,
     ) -> None:
         self._policies: Final = policies
         self._counter: Final = counter
         self._lanes: Final = lanes  # All that count here: what a stamp may not run ahead of.
         self._known: Final = known
         self._view: Final = view
+        self._ordering: Final = ordering
         self._lock: Final = Lock()
         self._seen: OrderedDict[str, None] = OrderedDict()  # Ids of messages received; at most REMEMBERED_MAX.
         self._warned: set[str] = set()  # Peers that were warned of; at most _WARNED_MAX.
 
-    def read(self, headers: Mapping[str, str], limit: int) -> Carried:
+    def read(
+        self, headers: Mapping[str, str], limit: int, own: Callable[[], tuple[bytes, int]], *, is_reply: bool
+    ) -> Carried:
+        """`own` tells our life and its events so far. A request whose base is not known raises: it can come again."""
         try:
             carried = read(headers, limit=limit, view=self._view)
-            for stamp in (carried.stamp, *carried.voids):
+            if carried.bases is not None:
+                _refuse_base(carried.bases, *own())
+                if carried.ordered is not None and self._ordering is not None:
+                    stamp_here = carried.ordered.stamp(self._ordering.process, self._ordering.known)
+                    carried = carried._replace(stamp=stamp_here)
+            for stamp in (carried.stamp, *carried.voids) if carried.voids else (carried.stamp,):
                 if stamp is not None:
                     self._refuse(stamp.time if isinstance(stamp, OrderingStamp) else stamp)
         except (RemoteProtocolError, StampTooLargeError) as error:
+            if isinstance(error, UnknownBaseError):
+                self._counter.add("bases_unknown")
+                if not is_reply:
+                    raise
             self.count_refused(error)
             return Carried()
         return carried
@@ -102,12 +118,18 @@ class Admission:
         if stamp is None:
             lane.receive_unstamped(name, message, attributes)
             return False
-        _, error = lane.receive(name, message, stamp, attributes)
+        error = lane.receive(name, message, stamp, attributes)
         if error is not None:
             self.count_refused(error)
             return False
         self._counter.add("received")
         return True
+
+    def count_received(self, message: str) -> None:
+        """A message whose stamp was taken over elsewhere."""
+        if self._is_repeated(message):
+            self._counter.add("received_again")
+        self._counter.add("received")
 
     def admit_unstamped(self, peer: str) -> None:
         """A message without a stamp, from a peer as far as it is known: count it, warn, or refuse the call."""
@@ -149,7 +171,7 @@ class Admission:
     def _refuse(self, stamp: VectorStamp) -> None:
         for process, lane in self._lanes.items():
             if claimed := stamp[process]:
-                made = lane.clock.stamp()[process]
+                made = lane.count
                 if claimed > made:
                     raise ImpossibleStampError(process=process, claimed=claimed, made=made)
         if self._known is not None:
@@ -165,3 +187,9 @@ class Admission:
             if len(self._seen) > REMEMBERED_MAX:
                 self._seen.popitem(last=False)
             return False
+
+
+def _refuse_base(bases: Mapping[bytes, int], life: bytes, count: int) -> None:
+    base = bases.get(life)
+    if base is None or base > count:
+        raise UnknownBaseError(base=max(bases.values()), have=None if base is None else count)

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
@@ -30,39 +29,22 @@ from beforehand.clocks.vector import ENTRIES_MAX
 from beforehand.errors import InputError, StampTooLargeError
 from beforehand.reporting import Reporter
 from beforehand.rpc.admission import Admission, Outcome
-from beforehand.rpc.headers import HTTP_LIMIT, Carried, written
+from beforehand.rpc.calls import Arrival, Call
+from beforehand.rpc.differences import Base, Difference, Link, life_text
+from beforehand.rpc.direct import Direct
+from beforehand.rpc.headers import (
+    DIFFERENCE_HEADER,
+    HTTP_LIMIT,
+    LIFE_HEADER,
+    STAMP_HEADER,
+    Carried,
+    written,
+)
 from beforehand.rpc.lane import Lane
 from beforehand.rpc.ordered import OrderedLane, Posted
 from beforehand.rpc.policies import CallFigures, Counter, Oversize, Policies
 
-__all__ = ["Arrival", "Call", "Causality"]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request that is being sent. Give it to `reply_in` or `failed`."""
-
-    interface: str
-    headers: Mapping[str, str]  # What the request must carry.
-    peer: str = ""
-    limit: int = HTTP_LIMIT
-    covered: bool = True  # Whether causality is kept for this interface.
-    posted: Posted | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A request that was received. Give it to `reply_out`."""
-
-    interface: str
-    sender: str | None = None  # The process that sent it, if it said so.
-    message: str | None = None
-    limit: int = HTTP_LIMIT
-    covered: bool = True
-    stamped: bool = False  # It carried a stamp that was taken over.
-    request: OrderingStamp | None = None
-    lost: tuple[OrderingStamp, ...] = ()  # Replies that did not arrive, to be voided with this one.
-    mended: bool = False  # It had no stamp, but listed failed calls, which were voided.
+__all__ = ["Causality"]
 
 
 class Causality:
@@ -103,7 +85,14 @@ class Causality:
         self._current: Final[ContextVar[Lane | None]] = ContextVar(f"beforehand lane of {process}", default=None)
         self._lock: Final = Lock()  # Of `_free`.
         counted = {} if ordering else {self._lane.process: self._lane, **self._lanes}
-        self._admission: Final = Admission(policies, self._counter, counted, known=known, view=view)
+        ordering_clock = None if self._ordered is None else self._ordered.clock
+        self._admission: Final = Admission(
+            policies, self._counter, counted, known=known, view=view, ordering=ordering_clock
+        )
+        # A base is an event of one lane, and who receives next may be another: there stamps are full.
+        self._differs: Final = policies.differences and not lanes
+        plain = reporter is None and not ordering and not lanes
+        self._direct: Final = Direct(self._lane, self._admission, known) if plain else None
 
     @property
     def process(self) -> str:
@@ -126,7 +115,7 @@ class Causality:
         """A local event: its id, `process:count`. It is reported if there is a reporter."""
         if self._ordered is not None:
             return self._ordered.local(name, attributes)
-        return self._here().local(name, attributes).message
+        return self._here().local(name, attributes)
 
     @contextmanager
     def task(self) -> Iterator[str]:
@@ -153,26 +142,57 @@ class Causality:
             with self._lock:
                 self._free.append(lane)
 
-    def request_out(self, interface: str, *, to: str = "", limit: int = HTTP_LIMIT) -> Call:
-        """A request is about to be sent to `to`, whose name is needed in causal ordering only."""
-        if not self._covers(interface):
+    def request_out(
+        self, interface: str, *, to: str = "", limit: int = HTTP_LIMIT, link: Link | None = None, again: bool = True
+    ) -> Call:
+        """A request is about to be sent to `to`, whose name is needed in causal ordering only.
+
+        With `link` it may go as a difference: then the carrier must know refusals with `UnknownBaseError` and send
+        what `request_again` gives. Where it could not send the request a second time, `again` is false.
+        """
+        if self._only is not None and not self._only(interface):
             return Call(interface, {}, to, limit, covered=False)
+        if link is not None and self._direct is not None and self._differs and again:
+            base = link.base(self._lane.life)
+            if base is not None and (text := self._direct.out(base, limit)) is not None:
+                self._counter.add_difference()
+                return Call(interface, {DIFFERENCE_HEADER: text}, to, limit, link=link)
         name = f"call {interface}"
         if self._ordered is not None:
-            return self._posted(Call(interface, {}, to, limit), self._ordered.send(name, to, None, limit))
-        message, stamp = self._here().send(name, None, limit)
-        return Call(interface, self._headers(message, stamp), to, limit)
+            heard = None
+            if link is not None and self._differs:
+                heard = link.bases(self._ordered.life, to) if again else ()
+            posted = self._ordered.send(name, to, None, limit, heard)
+            return self._posted(Call(interface, {}, to, limit, link=link), posted)
+        lane = self._here()
+        if link is None or not self._differs:
+            return Call(interface, self._headers(*lane.send(name, None, limit)), to, limit)
+        bases = link.bases(lane.life) if again else ()
+        return Call(interface, self._differing(lane, name, None, limit, bases), to, limit, link=link)
+
+    def request_again(self, call: Call) -> Call:
+        """The receiver does not know the base of this request: a new message, with a full stamp."""
+        if call.link is not None:
+            call.link.refused()
+        self._counter.add("bases_unknown")
+        self._give_up(call)
+        self.event(f"call {call.interface} refused", {"error": "its stamp builds on what the receiver does not know"})
+        return self.request_out(call.interface, to=call.peer, limit=call.limit, link=call.link, again=False)
 
     def request_in(
         self, interface: str, headers: Mapping[str, str], *, peer: str = "", limit: int = HTTP_LIMIT
     ) -> Arrival:
         """A request came. In causal ordering it waits in this thread. Raises if a policy refuses the call."""
-        if not self._covers(interface):
+        if self._only is not None and not self._only(interface):
             return Arrival(interface, limit=limit, covered=False)
-        carried, name = self._admission.read(headers, limit), f"serve {interface}"
+        if self._direct is not None and (base := self._direct.take(headers, limit)) is not None:
+            return Arrival(interface, base.process, f"{base.process}:{base.event}", limit, stamped=True, base=base)
+        carried, name = self._admission.read(headers, limit, self._now, is_reply=False), f"serve {interface}"
         if self._ordered is None:
-            stamped = self._admission.receive(self._here(), name, carried, peer)
-            return Arrival(interface, carried.sender, carried.message, limit, stamped=stamped)
+            lane = self._here()
+            stamped = self._admission.receive(lane, name, carried, peer)
+            base = self._base(carried, lane) if stamped else None
+            return Arrival(interface, carried.sender, carried.message, limit, stamped=stamped, base=base)
         with self._admission.ordered(name) as outcome:
             outcome.lost = self._ordered.receive(name, carried, None)
         return self._arrived(interface, carried, peer, limit, outcome)
@@ -183,7 +203,7 @@ class Causality:
         """The same for a task: only the task waits."""
         if self._ordered is None or not self._covers(interface):
             return self.request_in(interface, headers, peer=peer, limit=limit)
-        carried, name = self._admission.read(headers, limit), f"serve {interface}"
+        carried, name = self._admission.read(headers, limit, self._now, is_reply=False), f"serve {interface}"
         with self._admission.ordered(name) as outcome:
             outcome.lost = await self._ordered.receive_async(name, carried, None)
         return self._arrived(interface, carried, peer, limit, outcome)
@@ -192,17 +212,22 @@ class Causality:
         """The reply is about to be sent: what it must carry. `error` says how the handler failed, if it did."""
         if not arrival.covered:
             return {}
+        if self._direct is not None and arrival.base is not None and carries_result and self._differs:
+            text = self._direct.out(arrival.base, arrival.limit)
+            if text is not None:
+                self._counter.add_difference()
+                return {DIFFERENCE_HEADER: text}
         name = f"answer {arrival.interface}"
         ignored = not carries_result and self.policies.ignore_replies_without_result
         attributes = {"level": "error", "error": error} if error else None
         if self._ordered is not None and arrival.request is not None:
+            base = arrival.base if self._differs else None
             posted = self._ordered.reply(
-                name, arrival.request, arrival.lost, attributes, arrival.limit, with_stamp=not ignored
+                name, arrival.request, arrival.lost, attributes, arrival.limit, base, with_stamp=not ignored
             )
             if isinstance(posted, Posted):
-                self._counter.add("sent")
-                assert posted.text is not None
-                return written(posted.message, posted.text, posted.void_texts)
+                self._count_sent(posted)
+                return posted.headers()
             if isinstance(posted, StampTooLargeError):
                 self._counter.add("sent_oversize")
                 return {}
@@ -213,19 +238,28 @@ class Causality:
         if self._ordered is not None or not arrival.stamped:
             self.event(name, attributes)
             return {}
-        message, stamp = self._here().send(name, attributes, arrival.limit)
         # A reply cannot be refused any more: what it answers has been done.
-        return self._headers(message, stamp, is_reply=True)
+        if arrival.base is not None and self._differs:
+            return self._differing(self._here(), name, attributes, arrival.limit, (arrival.base,), is_reply=True)
+        return self._headers(*self._here().send(name, attributes, arrival.limit), is_reply=True)
 
     def reply_in(self, call: Call, headers: Mapping[str, str], *, carries_result: bool = True) -> None:
         """The reply came. In causal ordering it waits in this thread. Raises if a policy refuses it."""
         if not call.covered:
             return
-        carried, name = self._admission.read(headers, call.limit), f"answered {call.interface}"
+        if self._direct is not None and (base := self._direct.take(headers, call.limit)) is not None:
+            if call.link is not None:
+                call.link.answered(self._lane.life, base)
+            return
+        name = f"answered {call.interface}"
+        carried = self._admission.read(headers, call.limit, self._now, is_reply=True)
         if self._ignores(carried, call, carries_result=carries_result):
             return
         if self._ordered is None:
-            self._admission.receive(self._here(), name, carried, call.peer)
+            lane = self._here()
+            stamped = self._admission.receive(lane, name, carried, call.peer)
+            if stamped and call.link is not None and (base := self._base(carried, lane)) is not None:
+                call.link.answered(lane.life, base)
             return
         with self._giving_up(call), self._admission.ordered(name) as outcome:
             outcome.lost = self._ordered.receive(name, carried, None)
@@ -236,7 +270,8 @@ class Causality:
         if self._ordered is None or not call.covered:
             self.reply_in(call, headers, carries_result=carries_result)
             return
-        carried, name = self._admission.read(headers, call.limit), f"answered {call.interface}"
+        name = f"answered {call.interface}"
+        carried = self._admission.read(headers, call.limit, self._now, is_reply=True)
         if self._ignores(carried, call, carries_result=carries_result):
             return
         with self._giving_up(call), self._admission.ordered(name) as outcome:
@@ -264,14 +299,61 @@ class Causality:
         self._refuse_oversize(stamp, is_reply=is_reply)
         return written(message, None)  # A history still knows which message it was.
 
+    def _differing(
+        self,
+        lane: Lane,
+        name: str,
+        attributes: Mapping[str, str] | None,
+        limit: int,
+        bases: tuple[Base, ...],
+        *,
+        is_reply: bool = False,
+    ) -> dict[str, str]:
+        """The headers of a message to one who takes differences: as one, or in full if there is no base."""
+        stamp, changes = lane.send_since(name, attributes, min([base.mine for base in bases], default=0))
+        process = lane.process
+        if bases:
+            if changes and len(bases) == 1:
+                told = bases[0].told
+                changes = {p: count for p, count in changes.items() if told.get(p) != count}
+            heard = {base.life: base.event for base in bases}
+            text = Difference(process, stamp[process], lane.life, heard, changes).text()
+            if len(text) <= limit:
+                self._counter.add_difference()
+                return {DIFFERENCE_HEADER: text}
+        # Names that share a beginning, and names in a view, take less room in full stamps.
+        headers = self._headers(f"{process}:{stamp[process]}", lane.text(stamp, limit), is_reply=is_reply)
+        if STAMP_HEADER in headers:
+            headers[LIFE_HEADER] = life_text(lane.life)
+        return headers
+
+    def _base(self, carried: Carried, lane: Lane | OrderedLane) -> Base | None:
+        """The event that sent a message which was received."""
+        if carried.life is None or carried.sender is None or carried.stamp is None:
+            return None
+        time = carried.stamp.time if isinstance(carried.stamp, OrderingStamp) else carried.stamp
+        mine = carried.bases[lane.life] if carried.bases is not None else time[lane.process]
+        # Of a difference in causal ordering, the stamp has entries that we knew and the sender did not tell.
+        ordered = carried.ordered
+        told = time._all() if ordered is None else {**ordered.changes, ordered.sender: ordered.count}
+        return Base(carried.sender, carried.life, carried.event, mine, told)
+
+    def _now(self) -> tuple[bytes, int]:
+        lane = self._here() if self._ordered is None else self._ordered
+        return lane.life, lane.count
+
     def _posted(self, call: Call, posted: Posted | StampTooLargeError) -> Call:
         if isinstance(posted, StampTooLargeError):
             self._refuse_oversize(posted, is_reply=False)
             return call
-        if posted.text is not None:
+        self._count_sent(posted)
+        return Call(call.interface, posted.headers(), call.peer, call.limit, posted=posted, link=call.link)
+
+    def _count_sent(self, posted: Posted) -> None:
+        if posted.difference is not None:
+            self._counter.add_difference()
+        elif posted.text is not None:
             self._counter.add("sent")
-        headers = written(posted.message, posted.text, posted.void_texts)
-        return Call(call.interface, headers, call.peer, call.limit, posted=posted)
 
     def _refuse_oversize(self, error: StampTooLargeError, *, is_reply: bool) -> None:
         self._counter.add("sent_oversize")
@@ -283,9 +365,18 @@ class Causality:
         assert self._ordered is not None
         if outcome.delivered and isinstance(carried.stamp, OrderingStamp):
             self._counter.add("received")
-            self._ordered.begin(carried.stamp)
+            bases = carried.bases
+            known = carried.stamp.time[self.process] if bases is None else bases[self._ordered.life]
+            self._ordered.begin(carried.stamp, known)
             return Arrival(
-                interface, carried.sender, carried.message, limit, True, True, carried.stamp, tuple(outcome.lost)
+                interface,
+                carried.sender,
+                carried.message,
+                limit,
+                stamped=True,
+                request=carried.stamp,
+                lost=tuple(outcome.lost),
+                base=self._base(carried, self._ordered),
             )
         self._unordered(f"serve {interface}", carried, peer, outcome)
         mended = bool(outcome.delivered and carried.voids)
@@ -297,6 +388,8 @@ class Causality:
             self._counter.add("received")
             if call.posted is not None:
                 self._ordered.answered(call.posted)
+            if call.link is not None and (base := self._base(carried, self._ordered)) is not None:
+                call.link.answered(self._ordered.life, base)
             return
         if (
             outcome.delivered

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from time import monotonic
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from beforehand.rpc.carrying import Call, Causality
-from beforehand.rpc.grpc_metadata import headers_of
+from beforehand.rpc.calls import Call
+from beforehand.rpc.carrying import Causality
+from beforehand.rpc.differences import Link
+from beforehand.rpc.grpc_metadata import headers_of, refuses_base
 from beforehand.rpc.headers import GRPC_LIMIT
 
 __all__ = ["aio_client_interceptors"]
@@ -31,33 +34,46 @@ class _Core:
         self._causality: Final = causality
         self._peer: Final = peer
         self._limit: Final = limit
+        self._link: Final = Link()
 
-    def begin(self, details: Any) -> tuple[Call, Any]:
+    def _begin(self, details: Any, *, again: bool) -> Call:
         method = details.method.decode() if isinstance(details.method, bytes) else details.method
         to = self._peer if isinstance(self._peer, str) else self._peer(method)
-        call = self._causality.request_out(method, to=to, limit=self._limit)
+        return self._causality.request_out(method, to=to, limit=self._limit, link=self._link, again=again)
+
+    def _stamped(self, call: Call, details: Any, begun: float | None = None) -> Any:
+        timeout = details.timeout
+        if timeout is not None and begun is not None:
+            timeout = max(timeout - (monotonic() - begun), 0.0)
         metadata = grpc.aio.Metadata(*(details.metadata or ()))
         for key, value in call.headers.items():
             metadata.add(key, value)
-        return call, grpc.aio.ClientCallDetails(
-            details.method, details.timeout, metadata, details.credentials, details.wait_for_ready
+        return grpc.aio.ClientCallDetails(
+            details.method, timeout, metadata, details.credentials, details.wait_for_ready
         )
 
-    async def single(self, continuation: Any, details: Any, request: Any) -> Any:
-        call, stamped = self.begin(details)
-        try:
-            outcome = await continuation(stamped, request)
-            code = await outcome.code()
-        except BaseException as error:
-            self._causality.failed(call, type(error).__name__)
-            raise
+    async def single(self, continuation: Any, details: Any, request: Any, *, again: bool) -> Any:
+        begun = monotonic()
+        call = self._begin(details, again=again)
+        outcome, code = await self._made(call, continuation, self._stamped(call, details), request)
+        if code is grpc.StatusCode.ABORTED and refuses_base(call, await outcome.trailing_metadata()):
+            call = self._causality.request_again(call)
+            outcome, code = await self._made(call, continuation, self._stamped(call, details, begun), request)
         await self._finish(call, outcome, code)
         return outcome
 
-    async def many(self, continuation: Any, details: Any, request: Any) -> AsyncIterator[Any]:
-        call, stamped = self.begin(details)
+    async def _made(self, call: Call, continuation: Any, details: Any, request: Any) -> tuple[Any, grpc.StatusCode]:
         try:
-            outcome = await continuation(stamped, request)
+            outcome = await continuation(details, request)
+            return outcome, await outcome.code()
+        except BaseException as error:
+            self._causality.failed(call, type(error).__name__)
+            raise
+
+    async def many(self, continuation: Any, details: Any, request: Any) -> AsyncIterator[Any]:
+        call = self._begin(details, again=False)
+        try:
+            outcome = await continuation(self._stamped(call, details), request)
         except BaseException as error:
             self._causality.failed(call, type(error).__name__)
             raise
@@ -89,7 +105,7 @@ class _UnaryUnary(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         self._core: Final = core
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        return await self._core.single(continuation, client_call_details, request)
+        return await self._core.single(continuation, client_call_details, request, again=True)
 
 
 class _StreamUnary(grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[misc]
@@ -97,7 +113,7 @@ class _StreamUnary(grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[misc]
         self._core: Final = core
 
     async def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        return await self._core.single(continuation, client_call_details, request_iterator)
+        return await self._core.single(continuation, client_call_details, request_iterator, again=False)
 
 
 class _UnaryStream(grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc]

@@ -15,7 +15,8 @@ import grpc
 import grpc.aio
 
 from beforehand.errors import BeforehandError, InputError
-from beforehand.rpc.carrying import Arrival, Causality
+from beforehand.rpc.calls import Arrival
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.grpc_metadata import headers_of, metadata_with
 from beforehand.rpc.grpc_server import behaviour_of, rewrapped
 from beforehand.rpc.headers import GRPC_LIMIT

@@ -7,18 +7,22 @@ In causal ordering a call that waits holds a thread of the server's pool: say ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import grpc
 
 from beforehand.errors import BeforehandError
-from beforehand.rpc.carrying import Arrival, Causality
+from beforehand.rpc.calls import Arrival
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.grpc_metadata import headers_of, metadata_with
 from beforehand.rpc.headers import GRPC_LIMIT
 from beforehand.rpc.refusing import REFUSED_HEADER, refusal
 
-__all__ = ["CausalServerInterceptor", "rewrapped"]
+__all__ = ["METHODS_MAX", "CausalServerInterceptor", "behaviour_of", "rewrapped"]
+
+METHODS_MAX: Final = 1024
+"""Methods whose handlers are wrapped once; those of others are wrapped for each call."""
 
 
 class CausalServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
@@ -28,41 +32,64 @@ class CausalServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
         self._causality: Final = causality
         self._limit: Final = limit
         self._tasks: Final = tasks
+        self._wrapped: Final[
+            dict[str, tuple[Any, Any]]
+        ] = {}  # Handlers and what was made of them; at most METHODS_MAX.
 
     def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = continuation(handler_call_details)
         if handler is None:
             return None
         method = handler_call_details.method
-        headers = headers_of(handler_call_details.invocation_metadata)
+        kept = self._wrapped.get(method)
+        if kept is not None and kept[0] is handler:
+            return kept[1]
+        wrapped = self._around(method, handler)
+        if len(self._wrapped) < METHODS_MAX:
+            self._wrapped[method] = (handler, wrapped)
+        return wrapped
+
+    def _around(self, method: str, handler: Any) -> Any:
         inner = behaviour_of(handler)
 
         def unary(request: Any, context: Any) -> Any:
-            with self._served(method, headers, context):
-                return inner(request, context)
+            if self._tasks:
+                with self._causality.task():
+                    return single(request, context)
+            return single(request, context)
 
-        def stream(request: Any, context: Any) -> Iterator[Any]:
-            with self._served(method, headers, context):
-                yield from inner(request, context)
-
-        return rewrapped(handler, stream if handler.response_streaming else unary)
-
-    @contextmanager
-    def _served(self, method: str, headers: dict[str, str], context: Any) -> Iterator[None]:
-        task: AbstractContextManager[object] = self._causality.task() if self._tasks else nullcontext()
-        with task:
+        def single(request: Any, context: Any) -> Any:
+            arrival = self._arrived(method, context)
             try:
-                arrival = self._causality.request_in(method, headers, peer=context.peer(), limit=self._limit)
-            except BeforehandError as error:
-                refused = refusal(error)
-                context.set_trailing_metadata(((REFUSED_HEADER, refused.code.lower()),))
-                context.abort(grpc.StatusCode[refused.code], refused.text)
-            try:
-                yield
+                reply = inner(request, context)
             except BaseException as error:
                 self._reply(arrival, context, type(error).__name__)
                 raise
             self._reply(arrival, context, "")
+            return reply
+
+        def stream(request: Any, context: Any) -> Iterator[Any]:
+            task: AbstractContextManager[object] = self._causality.task() if self._tasks else nullcontext()
+            with task:
+                arrival = self._arrived(method, context)
+                try:
+                    yield from inner(request, context)
+                except BaseException as error:
+                    self._reply(arrival, context, type(error).__name__)
+                    raise
+                self._reply(arrival, context, "")
+
+        return rewrapped(handler, stream if handler.response_streaming else unary)
+
+    def _arrived(self, method: str, context: Any) -> Arrival:
+        headers = headers_of(context.invocation_metadata())
+        try:
+            return self._causality.request_in(method, headers, peer=context.peer(), limit=self._limit)
+        except BeforehandError as error:
+            refused = refusal(error)
+            context.set_trailing_metadata(((REFUSED_HEADER, refused.code.lower()),))
+            context.abort(grpc.StatusCode[refused.code], refused.text)
+            raise  # Not reached: `abort` raises.
 
     def _reply(self, arrival: Arrival, context: Any, error: str) -> None:
         if headers := self._causality.reply_out(arrival, error=error):

@@ -13,18 +13,20 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeAlias
 
 from beforehand.errors import BeforehandError
-from beforehand.rpc.carrying import Arrival, Causality
-from beforehand.rpc.headers import HTTP_LIMIT, MESSAGE_HEADER, STAMP_HEADER, VOID_HEADER
+from beforehand.rpc.calls import Arrival
+from beforehand.rpc.carrying import Causality
+from beforehand.rpc.headers import CARRIED_HEADERS, HTTP_LIMIT
 from beforehand.rpc.refusing import REFUSED_HEADER, refusal
 
-__all__ = ["CausalMiddleware", "carried_in", "has_result"]
+__all__ = ["CARRIED_KEYS", "CausalMiddleware", "carried_in", "has_result"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_OURS: Final = frozenset((MESSAGE_HEADER.encode(), STAMP_HEADER.encode(), VOID_HEADER.encode()))
+CARRIED_KEYS: Final = {name.encode(): name for name in CARRIED_HEADERS}
+"""The headers that a message may carry, as they are on the wire, in small letters."""
 
 
 class CausalMiddleware:
@@ -85,11 +87,10 @@ def carried_in(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Our headers. One that came twice is joined, as HTTP has it, and so is no stamp any more."""
     found: dict[str, str] = {}
     for key, value in pairs:
-        name = key.lower()
-        if name in _OURS:
+        name = CARRIED_KEYS.get(key.lower())
+        if name is not None:
             text = value.decode("latin-1")
-            before = found.get(name.decode())
-            found[name.decode()] = text if before is None else f"{before}, {text}"
+            found[name] = f"{found[name]}, {text}" if name in found else text
     return found
 
 

@@ -10,31 +10,18 @@ With a reporter each operation is reported in the same step in which the clock m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from beforehand.clocks import VectorClock, VectorStamp, View
 from beforehand.errors import BeforehandError, InputError, StampTooLargeError
 from beforehand.reporting import Reporter
+from beforehand.rpc.differences import new_life
 from beforehand.rpc.headers import vector_text
 
-__all__ = ["Lane", "Noted"]
+__all__ = ["Lane"]
 
 REFUSED: Final = "stamp.refused"
 """The attribute that the reporter gives to an event whose stamp could not be merged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """An event that was counted: who made it, and its number there."""
-
-    process: str
-    count: int
-
-    @property
-    def message(self) -> str:
-        """The id of the message that it sends, if it sends one."""
-        return f"{self.process}:{self.count}"
 
 
 class Lane:
@@ -44,23 +31,40 @@ class Lane:
         self._reporter: Final = reporter
         self._own: Final = VectorClock(process, entries_max=entries_max)
         self._view: Final = view
+        self._life: tuple[VectorClock, bytes] = (self._own, new_life())
 
     @property
     def clock(self) -> VectorClock:
         """In a forked child the reporter's is another one."""
-        reported = self._reporter.clock if self._reporter is not None else None
+        if self._reporter is None:
+            return self._own
+        reported = self._reporter.clock
         return self._own if reported is None else reported
 
     @property
     def process(self) -> str:
         return self.clock.process
 
-    def local(self, name: str, attributes: Mapping[str, str] | None = None) -> Noted:
+    @property
+    def count(self) -> int:
+        """Events so far."""
+        return self.clock.count
+
+    @property
+    def life(self) -> bytes:
+        """Of this life of the process (see `differences`)."""
+        clock, life = self._life
+        if clock is not self.clock:
+            clock, life = self._life = (self.clock, new_life())
+        return life
+
+    def local(self, name: str, attributes: Mapping[str, str] | None = None) -> str:
+        """The id of the event."""
         if self._reporter is not None:
             event = self._reporter.event(name, attributes=attributes)
-            return Noted(event.process, event.index)
+            return f"{event.process}:{event.index}"
         clock = self.clock
-        return Noted(clock.process, clock.tick()[clock.process])
+        return f"{clock.process}:{clock.tick()[clock.process]}"
 
     def send(
         self, name: str, attributes: Mapping[str, str] | None, limit: int
@@ -73,34 +77,53 @@ class Lane:
         else:
             stamp = clock.tick()
             message = f"{clock.process}:{stamp[clock.process]}"
+        return message, self.text(stamp, limit)
+
+    def send_since(
+        self, name: str, attributes: Mapping[str, str] | None, count: int
+    ) -> tuple[VectorStamp, dict[str, int]]:
+        """The stamp of a send, and the entries of others that changed after our event `count`."""
+        clock = self.clock
+        if self._reporter is None:
+            return clock.tick_since(count)
+        with clock.locked():
+            event = self._reporter.sending(name, attributes=attributes).event
+            return VectorStamp(event.clock), clock.since(count)
+
+    def text(self, stamp: VectorStamp, limit: int) -> str | StampTooLargeError:
         try:
-            return message, vector_text(stamp, limit=limit, view=self._view)
+            return vector_text(stamp, limit=limit, view=self._view)
         except StampTooLargeError as error:
-            return message, error
+            return error
 
     def receive(
         self, name: str, message: str | None, stamp: VectorStamp, attributes: Mapping[str, str] | None
-    ) -> tuple[Noted, BeforehandError | None]:
-        """Without `message` it was received before: what it knows is taken over, but nothing is received twice."""
+    ) -> BeforehandError | None:
+        """Why its stamp was refused, if it was; there is an event in either case.
+
+        Without `message` it was received before: what it knows is taken over, but nothing is received twice.
+        """
         if self._reporter is not None and message is not None:
             event = self._reporter.receiving(name, message, stamp=stamp, attributes=attributes)
             text = event.attributes.get(REFUSED)
-            return Noted(event.process, event.index), None if text is None else BeforehandError(text)
-        clock = self.clock
+            return None if text is None else BeforehandError(text)
         if self._reporter is not None:
             refused = self._merged(stamp)
-            return self.local(name, attributes), refused
+            self.local(name, attributes)
+            return refused
         try:
-            return Noted(clock.process, clock.receive(stamp)[clock.process]), None
+            self._own.receive(stamp)
         except BeforehandError as error:
-            return self.local(name), error
+            self.local(name)
+            return error
+        return None
 
-    def receive_unstamped(self, name: str, message: str | None, attributes: Mapping[str, str] | None) -> Noted:
+    def receive_unstamped(self, name: str, message: str | None, attributes: Mapping[str, str] | None) -> None:
         """The message may have an id: then a history knows of it, though no stamp does."""
         if self._reporter is None or message is None:
-            return self.local(name, attributes)
-        event = self._reporter.receiving(name, message, attributes=attributes)
-        return Noted(event.process, event.index)
+            self.local(name, attributes)
+        else:
+            self._reporter.receiving(name, message, attributes=attributes)
 
     def _merged(self, stamp: VectorStamp) -> BeforehandError | None:
         try:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from beforehand.rpc.carrying import Arrival, Call, Causality
+from beforehand.rpc.calls import Arrival, Call
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.headers import NATS_LIMIT
 
 __all__ = ["message_headers", "message_received", "reply_headers", "reply_received", "request_headers"]

@@ -24,7 +24,8 @@ from opentelemetry.propagators.textmap import (
 )
 
 from beforehand.errors import BeforehandError, InputError
-from beforehand.rpc.carrying import Arrival, Causality
+from beforehand.rpc.calls import Arrival
+from beforehand.rpc.carrying import Causality
 from beforehand.rpc.headers import MESSAGE_HEADER, OPENTELEMETRY_LIMIT, STAMP_HEADER
 
 __all__ = ["StampPropagator", "arrival_of"]

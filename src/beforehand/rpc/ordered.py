@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,10 +28,13 @@ from heapq import heappop, heappush
 from threading import Lock
 from typing import Final
 
+from msgspec import Struct
+
 from beforehand.clocks import OrderingClock, OrderingStamp, VectorStamp
 from beforehand.errors import DuplicateMessageError, InputError, StampTooLargeError
 from beforehand.reporting import Reporter
-from beforehand.rpc.headers import Carried, written
+from beforehand.rpc.differences import Base, OrderedDifference, life_text, new_life
+from beforehand.rpc.headers import DIFFERENCE_HEADER, LIFE_HEADER, Carried, written
 from beforehand.rpc.policies import Counter, Policies
 
 __all__ = ["VOIDS_MAX", "OrderedLane", "Posted"]
@@ -43,8 +46,7 @@ _VOIDED: Final = "failed call voided"
 _log: Final = logging.getLogger("beforehand.rpc")
 
 
-@dataclass(frozen=True, slots=True)
-class Posted:
+class Posted(Struct, frozen=True):
     """A message that was sent in order: what it carries, and what is needed if it fails."""
 
     message: str
@@ -53,6 +55,16 @@ class Posted:
     stamp: OrderingStamp | None = None
     void_texts: tuple[str, ...] = ()
     voids: tuple[OrderingStamp, ...] = ()
+    difference: str | None = None  # What it carries instead of `text`.
+    life: bytes | None = None  # To be carried with `text`: differences are wanted.
+
+    def headers(self) -> dict[str, str]:
+        if self.difference is not None:
+            return {DIFFERENCE_HEADER: self.difference}
+        headers = written(self.message, self.text, self.void_texts)
+        if self.life is not None and self.text is not None:
+            headers[LIFE_HEADER] = life_text(self.life)
+        return headers
 
 
 @dataclass(order=True, slots=True)
@@ -76,6 +88,7 @@ class OrderedLane:
             raise InputError(f"in causal ordering the reporter of {process!r} has its name and no clock of its own")
         self.process: Final = process
         self.clock: Final = OrderingClock(process, entries_max=entries_max)
+        self.life: Final = new_life()
         self._reporter: Final = reporter
         self._policies: Final = policies
         self._counter: Final = counter
@@ -84,8 +97,14 @@ class OrderedLane:
         self._next = 1  # The count of the event that is reported next.
         self._failed: dict[str, list[OrderingStamp]] = {}  # Per process, at most VOIDS_MAX; only where calls failed.
         self._replies: OrderedDict[tuple[str, int], OrderingStamp] = OrderedDict()  # At most _REPLIES_MAX.
+        self._replied: dict[str, deque[tuple[str, int]]] = {}  # Their keys, per process, oldest first.
         self._running: set[tuple[str, int]] = set()  # Requests in hand; no more than handlers at once.
         self._abandoned: set[tuple[str, int]] = set()  # Those of them whose callers gave up.
+
+    @property
+    def count(self) -> int:
+        """Events so far."""
+        return self.clock.count
 
     def local(self, name: str, attributes: Mapping[str, str] | None = None, *, receives: tuple[str, ...] = ()) -> str:
         stamp = self.clock.tick()
@@ -93,9 +112,17 @@ class OrderedLane:
         return f"{self.process}:{stamp[self.process]}"
 
     def send(
-        self, name: str, to: str, attributes: Mapping[str, str] | None, limit: int
+        self,
+        name: str,
+        to: str,
+        attributes: Mapping[str, str] | None,
+        limit: int,
+        bases: tuple[Base, ...] | None = None,
     ) -> Posted | StampTooLargeError:
-        """Without a name to send to, or to one that was away for long, the message goes without a stamp."""
+        """Without a name to send to, or to one that was away for long, the message goes without a stamp.
+
+        `bases`: it may go as a difference, if there is one; None: it may not.
+        """
         with self._lock:
             voids = tuple(self._failed.get(to, ()))
         try:
@@ -111,15 +138,32 @@ class OrderedLane:
             message = f"{self.process}:{stamp[self.process]}"
             self._report(name, stamp, attributes, sends=(message,))
             return Posted(message, to, None, None, void_texts, voids)
-        ordered = self.clock.send(to)
+        ordered, difference = self._sent(to, bases if not voids else None if bases is None else (), limit)
         message = f"{self.process}:{ordered.time[self.process]}"
         self._report(name, ordered.time, attributes, sends=(message,))
+        if difference is not None:
+            return Posted(message, to, None, ordered, difference=difference)
         try:
             text = ordered.to_text(limit=max(limit - size, 1))
         except StampTooLargeError as error:
             self.give_up(Posted(message, to, None, ordered))
             return error
-        return Posted(message, to, text, ordered, void_texts, voids)
+        return Posted(message, to, text, ordered, void_texts, voids, life=None if bases is None else self.life)
+
+    def _sent(self, to: str, bases: tuple[Base, ...] | None, limit: int) -> tuple[OrderingStamp, str | None]:
+        """The stamp of a send, and what is sent of it where that is a difference."""
+        if bases is None:
+            return self.clock.send(to), None
+        ordered, changes, rows = self.clock.send_since(to, min([base.mine for base in bases], default=0))
+        if not bases:
+            return ordered, None
+        if changes and len(bases) == 1:
+            told = bases[0].told
+            changes = {p: count for p, count in changes.items() if told.get(p) != count}
+        heard = {base.life: base.event for base in bases}
+        count = ordered.time[self.process]
+        text = OrderedDifference(self.process, count, self.life, heard, changes, ordered.to[to], rows).text()
+        return ordered, text if len(text) <= limit else None
 
     def give_up(self, posted: Posted) -> None:
         """The call failed, or its reply could not be received in order: void it with the next one."""
@@ -159,10 +203,19 @@ class OrderedLane:
             await self._deliver_async(name, carried.stamp, attributes)
         return lost
 
-    def begin(self, request: OrderingStamp) -> None:
-        """The handler of a request begins."""
+    def begin(self, request: OrderingStamp, known: int) -> None:
+        """The handler of a request begins. Its sender knew `known` of our events.
+
+        Replies to it up to there have been received, for whatever told it of them waited for them: they cannot be
+        lost any more.
+        """
         with self._lock:
             self._running.add(self._key(request))
+            keys = self._replied.get(request.sender)
+            while keys and ((reply := self._replies.get(keys[0])) is None or reply.time[self.process] <= known):
+                self._replies.pop(keys.popleft(), None)
+            if keys is not None and not keys:
+                del self._replied[request.sender]
 
     def reply(
         self,
@@ -171,6 +224,7 @@ class OrderedLane:
         lost: tuple[OrderingStamp, ...],
         attributes: Mapping[str, str] | None,
         limit: int,
+        base: Base | None = None,
         *,
         with_stamp: bool = True,
     ) -> Posted | StampTooLargeError | None:
@@ -186,18 +240,22 @@ class OrderedLane:
             void_texts = tuple(stamp.to_text(limit=limit) for stamp in lost)
         except StampTooLargeError as error:
             return error
-        ordered = self.clock.send(request.sender)
+        bases = None if base is None else () if lost else (base,)
+        ordered, difference = self._sent(request.sender, bases, limit)
         message = f"{self.process}:{ordered.time[self.process]}"
         with self._lock:
             self._replies[key] = ordered
+            self._replied.setdefault(request.sender, deque(maxlen=_REPLIES_MAX)).append(key)
             if len(self._replies) > _REPLIES_MAX:
                 self._replies.popitem(last=False)
         self._report(name, ordered.time, attributes, sends=(message,))
+        if difference is not None:
+            return Posted(message, request.sender, None, ordered, difference=difference)
         try:
             text = ordered.to_text(limit=max(limit - sum(len(text) + 1 for text in void_texts), 1))
         except StampTooLargeError as error:
             return error
-        return Posted(message, request.sender, text, ordered, void_texts)
+        return Posted(message, request.sender, text, ordered, void_texts, life=None if base is None else self.life)
 
     def mended(self, name: str, lost: tuple[OrderingStamp, ...], limit: int) -> dict[str, str]:
         """The headers of a reply to a call that had no stamp but listed failed calls."""

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
@@ -51,6 +52,7 @@ class Policies:
     deadline: float = 5.0  # Seconds that a message may wait for its causes, in causal ordering.
     pool_size: int | None = None  # Calls that the server can have in hand at once: a warning when so many wait.
     ignore_replies_without_result: bool = False  # Such replies carry no stamp and make no event (3.5, iii).
+    differences: bool = True  # Send stamps as differences to those who take them. Received they are always.
 
     def __post_init__(self) -> None:
         if not self.deadline >= 0:
@@ -64,6 +66,7 @@ class CallFigures:
     """How many messages so far, requests and replies alike; `waiting` is now."""
 
     sent: int = 0  # With a stamp.
+    sent_differences: int = 0  # Of these, as a difference.
     sent_oversize: int = 0  # Stamps that were too large: the message went without, or did not go.
     sent_unordered: int = (
         0  # In causal ordering: without a stamp, for the receiver's name is not known, or it was away.
@@ -72,6 +75,7 @@ class CallFigures:
     received_unstamped: int = 0
     received_again: int = 0  # The same message a second time, as proxies repeat it.
     stamps_refused: int = 0  # Stamps that could not be used, as if there were none.
+    bases_unknown: int = 0  # Differences whose base the receiver does not know: calls that were sent again in full.
     calls_refused: int = 0  # By a policy.
     calls_failed: int = 0  # Attempts without a reply.
     late: int = 0  # Messages that waited until their deadline.
@@ -85,12 +89,18 @@ class Counter:
 
     def __init__(self) -> None:
         self._lock: Final = Lock()
-        self._counts: dict[str, int] = {}
+        self._counts: defaultdict[str, int] = defaultdict(int)
 
     def add(self, what: str, number: int = 1) -> int:
         with self._lock:
-            count = self._counts[what] = self._counts.get(what, 0) + number
+            count = self._counts[what] = self._counts[what] + number
             return count
+
+    def add_difference(self) -> None:
+        """A message was sent with a stamp, as a difference."""
+        with self._lock:
+            self._counts["sent"] += 1
+            self._counts["sent_differences"] += 1
 
     def figures(self) -> CallFigures:
         with self._lock:
