@@ -343,3 +343,18 @@ def test_stamps_stand_as_differences_with_a_full_one_every_32nd(tmp_path: Path) 
             empty = 'SELECT count(*) FROM events WHERE NOT "full" AND stamp IS NOT NULL'
             assert db.execute(empty).fetchone() == (0,)
         assert service.queries.event("a:64")["stamp"] == {"a": 64, "b": 1}
+
+
+def test_settling_stops_between_transactions_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    reports = [Event(process="a", index=index) for index in range(1, 60)]
+    with opened(tmp_path, steps_max=5) as service:
+        service.ingest.report(reports[1:])
+        service.ingest.report(reports[:1])
+        waiting = service.count("waits")
+        assert waiting > 20
+        assert service.ingest.settle(stopping=lambda: True) == 0
+        asked = iter([False, False, True])
+        assert 0 < service.ingest.settle(stopping=lambda: next(asked)) < waiting
+        assert 0 < service.count("waits") < waiting
+        service.ingest.settle()
+        assert service.count("waits") == 0

@@ -96,14 +96,18 @@ class Ingest:
             finally:
                 self._forget()
 
-    def settle(self) -> int:
-        """Do all that is owed, and give up what is missing past its deadline; how many events got their stamp."""
+    def settle(self, *, stopping: Callable[[], bool] = lambda: False) -> int:
+        """Do all that is owed, and give up what is missing past its deadline; how many events got their stamp.
+
+        Between two transactions it may be told to stop; what is left is in the store, for the next call.
+        """
         stamped = 0
-        while True:
+        while not stopping():
             (receipt,), more = self._transaction([()], self._clock())
             stamped += receipt.stamped
             if not more:
-                return stamped
+                break
+        return stamped
 
     # Inside.
 

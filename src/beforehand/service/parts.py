@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -79,7 +80,7 @@ def serve_store(
     )
     return served, [
         Chore(_EVERY_SECONDS, collector.settle, "closing traces"),
-        Chore(_EVERY_SECONDS, ingest.settle, "settling the store"),
+        Chore(_EVERY_SECONDS, partial(ingest.settle, stopping=served.stopping.is_set), "settling the store"),
         Chore(_EVERY_SECONDS, retention.run, "removing old events"),
         Chore(_EVERY_SECONDS, tokens.refresh, "reading the tokens"),
     ]
