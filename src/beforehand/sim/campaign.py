@@ -90,7 +90,7 @@ def run_campaign(
         campaign,
         protocols,
         seeds,
-        run=partial(run_seeds, scenario_of=scenario_of),
+        run=partial(run_seeds, scenario_of=scenario_of) if joins else run_seeds,
         take=take,
         workers=workers,
         tell=lambda: tell(campaign),
