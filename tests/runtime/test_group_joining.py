@@ -173,15 +173,21 @@ def test_members_and_newcomers_restarted_from_their_state_know_each_other(tmp_pa
     async def run() -> None:
         peers, log = addresses(("a", "b", "c")), Log()
 
-        def member(name: str, known: str, **more: Any) -> Group:
-            addresses = {one: peers[one] for one in known}
-            return Group(name, addresses, handler=log.handler(name), state=tmp_path / f"{name}.db", **more)
+        async def member(stack: AsyncExitStack, name: str, known: str, **more: Any) -> Group:
+            told = {one: peers[one] for one in known}
+            group = Group(name, told, handler=log.handler(name), state=tmp_path / f"{name}.db", **more)
+            await group.open()
+            stack.push_async_callback(group.close, 0.1)  # Some of the others are closed already.
+            return group
 
-        async with member("a", "ab") as a, member("b", "ab"):
+        async with AsyncExitStack() as stack:
+            a, _ = [await member(stack, name, "ab") for name in "ab"]
             await a.admit("c", peers["c"])
-            async with member("c", "ac", join=True) as c:
-                assert c.view == a.view
-        async with member("a", "ab") as a, member("b", "ab") as b, member("c", "ac") as c:  # `join` no more.
+            c = await member(stack, "c", "ac", join=True)
+            assert c.view == a.view
+        async with AsyncExitStack() as stack:
+            a, b = [await member(stack, name, "ab") for name in "ab"]
+            c = await member(stack, "c", "ac")  # Without `join`: it is a member.
             assert a.view.processes == b.view.processes == c.view.processes == ("a", "b", "c")
             await c.send(b"again")
             await b.send(b"also")
