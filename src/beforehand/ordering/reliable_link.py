@@ -175,13 +175,14 @@ class ReliableLink:
     def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
         peer = self._peers.get(sender)
         if peer is None and self._welcomes(sender, packet):
-            peer = self._peers[sender] = _Peer(self._resend_after)
+            peer = _Peer(self._resend_after)
         if peer is None:
             raise RemoteProtocolError(f"a packet from {sender!r}, which is not another member of the group")
         if type(packet) is not Frame:
             raise RemoteProtocolError(f"{sender!r} sent a {type(packet).__name__}, not a Frame")
         if max(packet.mark, *packet.above, 0) > peer.last:
             raise RemoteProtocolError(f"{sender!r} acknowledges frames that were never sent")
+        self._peers[sender] = peer
         call = _Call()
         self._take_acknowledgement(peer, packet, call, now)
         if packet.number:

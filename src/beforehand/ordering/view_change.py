@@ -237,6 +237,7 @@ class ViewChange:
         self._roster.refuse_strange_newcomers(packet.joining, self._view, sender=sender)
         if self.promised is not None and packet.ballot < self.promised:
             call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
+            self._remember(sender, packet)
             return None
         if sender in self.wanted and self.may_go_on_without(self.wanted):
             # Late words of one that we evict: whom it wanted out is to go too, but its flush will never end.
@@ -273,6 +274,7 @@ class ViewChange:
             raise RemoteProtocolError(f"{sender!r} proposes what we did not report for")
         if packet.ballot < self.promised:
             call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
+            self._remember(sender, packet)
             return
         self.accepted = packet
         call.changed = True
@@ -398,6 +400,11 @@ class ViewChange:
         assert self._prepare is not None
         have = self._reports if self._proposal is None else self._accepted_by
         return tuple(p for p in self._prepare.members if p not in have)
+
+    def _remember(self, sender: str, packet: Prepare | Proposed) -> None:
+        """One that only adds asks nobody beside those who are to stay. If it is out itself, it hears so from us."""
+        if packet.joining:
+            self._behind.add(sender)
 
     def _give_way(self) -> None:
         """We lead no flush any more."""

@@ -116,6 +116,7 @@ class Group:
             protocol=self._member.protocol,
             transport=self._transport,
             passed=lambda view: all(turn.view.number != view for turn in self._inbox.turns()),
+            failed=self._fail,
             snapshot=snapshot,
             restored=restored,
             bytes_max=self.limits.state_bytes_max,
@@ -284,8 +285,8 @@ class Group:
         self._last, self._turning = position, None
         if state is not None or self._restored is None:
             self._member.worked_off(position, state)
-        if state is not None:
-            self._member.commit()  # Only then the others may forget it.
+            self._member.commit()  # Now: what a newcomer has taken others may forget, and keep no second time.
+        if state is not None and self.me in turn.new:
             self._newcomers.confirm(turn.view.number)
         self._progress.set()
 
@@ -362,7 +363,8 @@ class Group:
         if type(packet) is not Frame:
             raise RemoteProtocolError(f"a {type(packet).__name__} is not what members send each other")
         if self._inbox.full and packet.packet is not None:
-            await within(self._inbox.room(), ROOM_S)
+            if self._turning is None:  # Otherwise the state that is to make room may be behind this.
+                await within(self._inbox.room(), ROOM_S)
             if self._inbox.full:
                 # What it acknowledges is taken: who waits for that may be the handler that is to make room.
                 packet = Frame(number=0, packet=None, mark=packet.mark, above=packet.above)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from beforehand.clocks.view import View
@@ -32,16 +33,18 @@ class Newcomers:
         protocol: DeliveryProtocol,
         transport: Transport,
         passed: Callable[[int], bool],
+        failed: Callable[[BeforehandError], None],
         snapshot: Callable[[], bytes] | None,
         restored: Callable[[bytes], None] | None,
         bytes_max: int,
     ) -> None:
-        """`passed`: whether all before the start of a view is handled here."""
+        """`passed`: whether all before the start of a view is handled here; `failed` hears why we cannot go on."""
         self._me: Final = me
         self._peers: Final = dict(peers)
         self._protocol: Final = protocol
         self._transport: Final = transport
         self._passed: Final = passed
+        self._failed: Final = failed
         self._snapshot: Final = snapshot
         self._restored: Final = restored
         self._keeper: Final = StateKeeper(self.send)
@@ -109,20 +112,21 @@ class Newcomers:
 
     def installed(self, view: View) -> None:
         self.meet()
-        self._keeper.let_go(view.processes)
+        with self._or_fail():
+            self._keeper.let_go(view.processes)
 
     async def turn(self, turn: Turn) -> bytes | None:
         """All before a view is handled: keep the state for those who came in it.
 
-        If we did, get it, and give it to the application. It is returned, to be kept with our place among the
-        messages; then `confirm` is to be called.
+        If we did, get it, and give it to the application; then `confirm` is to be called. The state is returned, to
+        be kept with our place among the messages.
         """
         if self._snapshot is None or self._restored is None:
             return None
         if self._me not in turn.new:
-            here = self._protocol.view
-            self._keeper.keep(turn.view.number, [name for name in turn.new if name in here], self._snapshot())
-            return None
+            here, state = self._protocol.view, self._snapshot()
+            self._keeper.keep(turn.view.number, [name for name in turn.new if name in here], state)
+            return state
         state = await self._fetcher.fetch(turn.view.number, self._others)
         self._restored(state)
         if self._store is not None:
@@ -135,11 +139,19 @@ class Newcomers:
                 self._keeper.wanted(sender, packet)
             case StateTaken():
                 if self._passed(packet.view):  # Otherwise we would keep a state that nobody wants.
-                    self._keeper.taken(sender, packet)
+                    with self._or_fail():
+                        self._keeper.taken(sender, packet)
             case StatePiece():
                 self._fetcher.piece(sender, packet)
             case StateDropped():
                 self._fetcher.dropped(sender)
+
+    @contextmanager
+    def _or_fail(self) -> Iterator[None]:
+        try:
+            yield
+        except BeforehandError as error:  # The store cannot be written.
+            self._failed(error)
 
     def _others(self) -> Sequence[str]:
         return [name for name in self._protocol.view.processes if name != self._me]
@@ -150,9 +162,7 @@ class Newcomers:
         async def confirm() -> None:
             await self._fetcher.confirm(view, self._others)
             if self._store is not None:
-                try:
+                with self._or_fail():
                     self._store.set_taken(None)
-                except BeforehandError as error:
-                    log.warning("%s: %s", self._me, error)
 
         self._confirming = asyncio.create_task(confirm())

@@ -41,7 +41,7 @@ __all__ = ["StateFetcher", "StateKeeper", "StatePacket"]
 log: Final = logging.getLogger("beforehand.runtime")
 
 ANSWER_S: Final = 1.0
-TRIES: Final = 3  # So often a member is asked for a piece before the next one is asked for all.
+TRIES: Final = 3  # So often a member that has given one is asked for another piece, before others are asked for all.
 AGAIN_S: Final = 0.2
 CONFIRM_S: Final = 0.5
 
@@ -152,7 +152,7 @@ class StateFetcher:
                 return None
 
     async def _ask(self, member: str, view: int, offset: int) -> StatePiece | None:
-        for _ in range(TRIES):
+        for _ in range(TRIES if offset else 1):
             self._answer = asyncio.get_running_loop().create_future()
             self._asked = (member, view, offset)
             self._send(member, encode(StateWanted(view=view, offset=offset)))
