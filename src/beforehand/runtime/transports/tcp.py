@@ -133,6 +133,7 @@ class TcpTransport:
         self._handshakes = 0
         self._said: Final[dict[str, float]] = {}
         self.port = 0
+        self._closing = False
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:  # noqa: ARG002
         self._identity = identity
@@ -184,6 +185,7 @@ class TcpTransport:
     async def close(self) -> None:
         if not hasattr(self, "_server"):
             return
+        self._closing = True
         self._server.close()
         await cancel_all(self._tasks)
 
@@ -270,6 +272,9 @@ class TcpTransport:
     # In.
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closing:  # It was let in just before the end: nobody is left to greet it.
+            writer.close()
+            return
         self._keep(asyncio.create_task(self._accept(reader, writer)))
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
