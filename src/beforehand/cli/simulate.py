@@ -34,6 +34,7 @@ _DELAYS = ["constant", "uniform", "exponential"]
 @click.option("--crashes", type=click.IntRange(0, 100), default=0, help="Processes that die and come back.")
 @click.option("--leave", type=click.IntRange(0, 30), default=0, help="Members that leave.")
 @click.option("--evict", type=click.IntRange(0, 30), default=0, help="Members that stop for good and are evicted.")
+@click.option("--join", type=click.IntRange(0, 30), default=0, help="Processes that join, or return by a new name.")
 @click.option("--skew-ms", type=click.FloatRange(0, 1e9), default=0.0, help="Clocks are off by up to this much.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the protocol.")
 @click.option("--replay", type=click.Path(path_type=Path), help="Run the scenario of a file instead.")
@@ -89,6 +90,7 @@ def _composed(protocol: str, asked: dict[str, Any]) -> Scenario:
         skew=int(asked["skew_ms"] * MILLISECOND),
         leave=asked["leave"],
         evict=asked["evict"],
+        join=asked["join"],
     )
     return compose(protocol, wishes, dict(_option(text) for text in asked["options"]))
 
@@ -164,6 +166,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "discarded": len(record.discarded),
         "crashes": record.crashes,
         "departed": sorted(record.departed),
+        "joined": sorted(name for name in scenario.newcomers if name in record.views),
         "failures": list(outcome.verdict.failures),
     }
 
@@ -185,7 +188,12 @@ def _print(outcome: Outcome) -> None:
     if latency["mean"] is not None:
         click.echo(f"  latency: mean {latency['mean']:.2f}, max {latency['max']:.2f} times the longest link delay")
     click.echo("  packets: " + (", ".join(f"{n} {kind}" for kind, n in document["packets"].items()) or "none"))
-    extra = {"crashes": record.crashes, "left or evicted": len(record.departed), "set aside": len(record.discarded)}
+    extra = {
+        "crashes": record.crashes,
+        "left or evicted": len(record.departed),
+        "joined": len(document["joined"]),
+        "set aside": len(record.discarded),
+    }
     if any(extra.values()):
         click.echo("  " + ", ".join(f"{what}: {n}" for what, n in extra.items() if n))
     for failure in outcome.verdict.failures:

@@ -2,7 +2,8 @@
 
 A flush is led by one member under a *ballot*. Each member that stays stops delivering and reports all that it
 holds; the leader settles the reports into one list and proposes it with the members of the next view; when all have
-accepted that, each member delivers from the list what it lacks, in the list's order, and installs the next view.
+accepted that, each member delivers from the list what it lacks, in the list's order, and installs the next view. Who
+is new in that view takes no part in the flush: a `Welcome` tells it the view and what it must know there.
 `view_change` has the argument why no delivery differs between those who stay.
 """
 
@@ -10,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeAlias
 
+from beforehand.clocks.view import View
+from beforehand.errors import RemoteProtocolError
 from beforehand.ordering.effects import Place, is_place
 from beforehand.ordering.message import NUMBER_MAX, Message
 from beforehand.ordering.protocol import Held
 
 __all__ = [
+    "CONTACT_LENGTH_MAX",
     "Accepted",
     "Acknowledged",
     "Ballot",
     "Behind",
+    "Contacts",
     "Gone",
     "InView",
     "Install",
@@ -29,8 +34,15 @@ __all__ = [
     "Proposed",
     "Reported",
     "Stable",
+    "Welcome",
+    "is_contacts",
     "settle",
 ]
+
+Contacts: TypeAlias = "tuple[tuple[str, str], ...]"
+"""Processes, and for each where it is found: a text that only the application understands; empty if it needs none."""
+
+CONTACT_LENGTH_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,13 +96,14 @@ class Stable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """From the leader: stop, and report; the next view will have these members."""
+    """From the leader: stop, and report; the next view will have these of the members, and some new ones."""
 
     ballot: Ballot
     members: tuple[str, ...]
+    joining: Contacts = ()
 
     def __post_init__(self) -> None:
-        _refuse_bad_members(self.ballot, self.members)
+        _refuse_bad_members(self.ballot, self.members, self.joining)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +113,10 @@ class Proposed:
     ballot: Ballot
     members: tuple[str, ...]
     messages: tuple[tuple[Message, Place], ...]
+    joining: Contacts = ()
 
     def __post_init__(self) -> None:
-        _refuse_bad_end(self.ballot, self.members, self.messages)
+        _refuse_bad_end(self.ballot, self.members, self.messages, self.joining)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +163,10 @@ class Install:
     ballot: Ballot
     members: tuple[str, ...]
     messages: tuple[tuple[Message, Place], ...]
+    joining: Contacts = ()
 
     def __post_init__(self) -> None:
-        _refuse_bad_end(self.ballot, self.members, self.messages)
+        _refuse_bad_end(self.ballot, self.members, self.messages, self.joining)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +201,29 @@ class Gone:
 
     def __post_init__(self) -> None:
         _refuse_bad_members(Ballot(self.view, 0, ""), self.members)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """To a process that is new in view number `view`, from each of those who were there before."""
+
+    view: int
+    members: Contacts  # All of them, in the view's order.
+    past: tuple[str, ...]  # The names that are used up.
+
+    def __post_init__(self) -> None:
+        if not is_contacts(self.members):
+            raise ValueError("not a list of members")
+        _refuse_bad_members(Ballot(self.view, 0, ""), tuple(name for name, _ in self.members))
+        if type(self.past) is not tuple or not all(type(name) is str for name in self.past):
+            raise ValueError("not a list of names")
+
+    def to_view(self, process: str, *, sender: str) -> View:
+        """The view that `process` is welcomed to; RemoteProtocolError if that is none of its or of the sender."""
+        view = View((name for name, _ in self.members), number=self.view)
+        if process not in view or sender not in view:
+            raise RemoteProtocolError(f"{sender!r} welcomes us to a view that is not its own or not ours")
+        return view
 
 
 def settle(reports: Mapping[str, Reported]) -> tuple[tuple[Message, Place], ...]:
@@ -246,14 +284,30 @@ def _number(value: object) -> bool:
     return type(value) is int and 0 <= value <= NUMBER_MAX
 
 
-def _refuse_bad_members(ballot: Ballot, members: tuple[str, ...]) -> None:
+def is_contacts(value: object) -> bool:
+    """Whether a peer's word is a list of processes and contacts."""
+    return type(value) is tuple and all(
+        type(pair) is tuple
+        and len(pair) == 2
+        and all(type(part) is str for part in pair)
+        and pair[0]
+        and len(pair[1]) <= CONTACT_LENGTH_MAX
+        for pair in value
+    )
+
+
+def _refuse_bad_members(ballot: Ballot, members: tuple[str, ...], joining: Contacts = ()) -> None:
     if type(ballot) is not Ballot or type(members) is not tuple or not members:
         raise ValueError("not a view")
     if len(set(members)) < len(members) or not all(type(member) is str and member for member in members):
         raise ValueError("not a view")
+    if not is_contacts(joining) or len({name for name, _ in joining}) < len(joining):
+        raise ValueError("not a list of newcomers")
 
 
-def _refuse_bad_end(ballot: Ballot, members: tuple[str, ...], messages: tuple[tuple[Message, Place], ...]) -> None:
-    _refuse_bad_members(ballot, members)
+def _refuse_bad_end(
+    ballot: Ballot, members: tuple[str, ...], messages: tuple[tuple[Message, Place], ...], joining: Contacts
+) -> None:
+    _refuse_bad_members(ballot, members, joining)
     if type(messages) is not tuple or not all(type(m) is Message and is_place(p) for m, p in messages):
         raise ValueError("not a list of messages")

@@ -1,4 +1,4 @@
-"""Membership: a group whose members leave and are evicted, over any protocol; it knows what is stable.
+"""Membership: a group whose members leave, are evicted and join, over any protocol; it knows what is stable.
 
 Guarantees, for those who stay:
   P1  Agreement: two members that both install views v and v + 1 deliver the same messages of view v (each of them
@@ -7,11 +7,14 @@ Guarantees, for those who stay:
   P3  Views are numbered; two members that install view v + 1 install the same members.
   P4  Liveness: if the leader of a flush and all who stay are up in the end, the next view is installed.
   P5  `stable()` names no message that a member of this view may lack once it has installed the view.
+  P6  A newcomer installs the view that the others install, and delivers what is sent to it in the views that it is a
+      member of, from the first on; nothing of an older view.
 One that is evicted may have delivered what nobody else has, just before it stopped.
 
 Assumes FIFO channels (`ReliableLink(Membership(...))`). A new view needs a majority of the old one, and then all of
 this holds even if those who are evicted live, or evict each other; with `force` it needs no majority, and the
-operator must be right that they have stopped. A living process that is evicted is told so (`Install`, `Gone`).
+operator must be right that they have stopped. A living process that is evicted is told so (`Install`, `Gone`). It may
+come back under a new name: see `roster`.
 
 How the change works, and why: see `view_change`. Cost: an acknowledgement per delivery and a number per sender now
 and then, gathered over `notice_interval`: the null messages of silent members. A view change costs five packets per
@@ -22,11 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self
 
 from beforehand.clocks.view import View
-from beforehand.errors import BufferFullError, LocalProtocolError, RemoteProtocolError
+from beforehand.errors import BufferFullError, InvariantError, LocalProtocolError, RemoteProtocolError
 from beforehand.ordering.effects import (
     Deliver,
     Discard,
@@ -39,21 +41,10 @@ from beforehand.ordering.effects import (
     SetTimer,
     Transmit,
 )
-from beforehand.ordering.flush import (
-    Accepted,
-    Acknowledged,
-    Ballot,
-    Behind,
-    Gone,
-    Install,
-    InView,
-    Outvoted,
-    Prepare,
-    Proposed,
-    Reported,
-    Stable,
-)
+from beforehand.ordering.flush import Acknowledged, Ballot, Behind, Gone, Install, InView, Reported, Stable, Welcome
+from beforehand.ordering.membership_state import MembershipSnapshot, Waiting, meant
 from beforehand.ordering.message import Level
+from beforehand.ordering.notices import Notices
 from beforehand.ordering.protocol import (
     DeliveryProtocol,
     Destinations,
@@ -64,30 +55,18 @@ from beforehand.ordering.protocol import (
     destinations,
     service_level,
 )
-from beforehand.ordering.stability import Stability, StabilitySnapshot
-from beforehand.ordering.view_change import ViewChange, ViewChangeSnapshot
+from beforehand.ordering.roster import Roster
+from beforehand.ordering.stability import Stability
+from beforehand.ordering.view_change import ViewChange
 
 __all__ = ["Factory", "Membership", "MembershipSnapshot"]
 
 Factory = Callable[[str, View, int], DeliveryProtocol]
 """Builds the protocol of a process in a view; the number is the last one that it gave to a message before."""
 
-_Waiting: TypeAlias = tuple[bytes, tuple[str, ...], Level]
 QUEUE_MAX: Final = 10_000
 NOTICE_INTERVAL: Final = 100_000_000
 ASK_AFTER: Final = 4  # Notice intervals, after which a leader asks again those who have not reported.
-
-
-@dataclass(frozen=True, slots=True)
-class MembershipSnapshot:
-    """All of it; `within` is what the protocol of this view needs."""
-
-    view: View
-    within: Any
-    stability: StabilitySnapshot
-    queue: tuple[_Waiting, ...]
-    ahead: tuple[tuple[str, InView], ...]
-    change: ViewChangeSnapshot
 
 
 class Membership:
@@ -101,8 +80,12 @@ class Membership:
         *,
         notice_interval: int = NOTICE_INTERVAL,
         queue_max: int = QUEUE_MAX,
+        contacts: Mapping[str, str] | None = None,
     ) -> None:
-        """`notice_interval` is in the unit of `now` (100 ms if ns); `queue_max` bounds what waits during a flush."""
+        """`notice_interval` is in the unit of `now` (100 ms if ns); `queue_max` bounds what waits during a flush.
+
+        `contacts` are texts that tell a newcomer where the members are found.
+        """
         if notice_interval < 1 or queue_max < 1:
             raise LocalProtocolError("a membership needs a positive interval and queue")
         self.process: Final = process
@@ -114,17 +97,33 @@ class Membership:
         if not self.within.traits.views:
             raise LocalProtocolError(f"{self.within.traits.name} cannot run in a group whose members change")
         self._stability = Stability(process)
-        self._queue: list[_Waiting] = []  # Sends that wait for the view; at most queue_max.
+        self._queue: list[Waiting] = []  # Sends that wait for the view; at most queue_max.
         self._ahead: list[tuple[str, InView]] = []  # Packets of the next view; at most queue_max.
-        self._change: Final = ViewChange(process, view, report=self._reported, ask_after=ASK_AFTER * notice_interval)
-        self._notice_at: int | None = None  # When to tell others what we have.
+        self._roster: Final = Roster(contacts)
+        self._change: Final = ViewChange(
+            process, view, report=self._reported, ask_after=ASK_AFTER * notice_interval, roster=self._roster
+        )
+        self.welcomed = True  # Otherwise it is to join a group that has not told it so yet; its view is itself.
+        self._notices: Final = Notices(notice_interval)
         self._catch_up_at: int | None = None  # When to try again what found no room after a view change.
         self._tick_within: int | None = None  # When the protocol within wants its tick.
         self._timer: int | None = None  # What our driver's timer is set to.
 
+    @classmethod
+    def joining(cls, process: str, make: Factory, **options: Any) -> Self:
+        """A process that is to join: when a member has admitted it, `Installed` comes, and then it is one, too."""
+        newcomer = cls(process, View((process,)), make, **options)
+        newcomer.welcomed = False
+        return newcomer
+
     @property
     def traits(self) -> Traits:
         return self.within.traits
+
+    @property
+    def contacts(self) -> Mapping[str, str]:
+        """Where members are found, of those who said so."""
+        return self._roster.contacts
 
     @property
     def flushing(self) -> bool:
@@ -139,7 +138,7 @@ class Membership:
     def send(
         self, payload: bytes, to: Iterable[str] | None = None, *, now: int, level: Level | None = None
     ) -> list[Effect]:
-        self._refuse_if_departed()
+        self._refuse_outsider()
         chosen = destinations(self.traits, self.view, self.process, to)
         if type(payload) is not bytes:
             raise LocalProtocolError("the payload is not bytes")
@@ -155,75 +154,56 @@ class Membership:
 
     def evict(self, processes: Iterable[str], *, now: int, force: bool = False) -> list[Effect]:
         """Remove processes that have stopped. `force` allows a view without a majority of this one."""
-        self._refuse_if_departed()
-        chosen = set(processes) & set(self.view.processes)
-        if self.process in chosen:
-            raise LocalProtocolError("a member does not evict itself: it leaves")
-        if not chosen:
-            return []  # They are gone already.
-        self._change.want(chosen, force=force)
-        call = Effects()
-        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
-        return self._finish(call)
+        self._refuse_outsider()
+        return self._change_view(now) if self._change.want_without(set(processes), force=force) else []
 
     def leave(self, *, now: int) -> list[Effect]:
         """Leave the group. It is done when `Installed` comes with a view that this process is not in."""
-        self._refuse_if_departed()
-        if len(self.view.processes) == 1:
-            raise LocalProtocolError("the last member has no group to leave")
-        self._change.wanted.add(self.process)
-        call = Effects()
-        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
-        return self._finish(call)
+        self._refuse_outsider()
+        self._change.want_to_leave()
+        return self._change_view(now)
+
+    def admit(self, processes: Mapping[str, str] | Iterable[str], *, now: int) -> list[Effect]:
+        """Add processes, with their contacts if it is a mapping. They run `Membership.joining`, now or later."""
+        self._refuse_outsider()
+        return self._change_view(now) if self._change.want_with(processes) else []
 
     def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
         if sender == self.process:
             raise RemoteProtocolError("a packet of our own came back")
-        if self.departed:
-            return []  # Whatever it is, it is no longer for us.
+        if self.departed or self.welcomed == (type(packet) is Welcome):
+            return []  # It is no longer for us, or not yet; or another member has welcomed us before.
         call = Effects()
         match packet:
+            case Welcome():
+                self._take_welcome(sender, packet, call, now)
             case InView() if packet.view > self.view.number:
                 self._keep_for_later(sender, packet, call)
-            case Prepare() | Proposed() if packet.ballot.view < self.view.number:
-                self._change.help_up(sender, packet.ballot.view, call)
-            case Install():
-                self._install(self._change.take_install(sender, packet, call), call, now)
-            case Gone():
-                self._take_gone(packet, call)
-            case InView() | Prepare() | Reported() | Proposed() | Accepted() if sender not in self.view:
+            case InView() if sender not in self.view:
                 call.transmit((sender,), Gone(view=self.view.number, members=self.view.processes))
             case InView():
                 self._take_inner(sender, packet, call, now)
             case Acknowledged() | Stable():
-                self._take_notice(sender, packet, call, now)
-            case Prepare():
-                self._install(self._change.take_prepare(sender, packet, call, now), call, now)
-            case Reported():
-                self._install(self._change.take_report(sender, packet, call, now), call, now)
-            case Proposed():
-                self._change.take_proposed(sender, packet, call)
-            case Accepted():
-                self._install(self._change.take_accepted(sender, packet, call), call, now)
-            case Outvoted():
-                self._install(self._change.take_outvoted(packet, call, now), call, now)
-            case Behind():
-                self._change.help_up(sender, packet.view, call)
+                if packet.view == self.view.number:
+                    self._notices.take(self._stability, sender, packet, call, now)
+            case Gone():
+                self._take_gone(packet, call)
             case _:
-                raise RemoteProtocolError(f"{sender!r} sent a {type(packet).__name__}, which no member sends")
+                self._install(self._change.take(sender, packet, call, now), call, now)
         return self._finish(call)
 
     def tick(self, *, now: int) -> list[Effect]:
-        if self.departed:
+        if self.departed or not self.welcomed:
             return []
         call = Effects()
         self._timer = None  # It may have gone off a little early: it is set again in any case.
         if not self.flushing and (self._tick_within is None or now >= self._tick_within):
             self._tick_within = None
             self._pass_on(self.within.tick(now=now), call, now)
-        if self._notice_at is None or now >= self._notice_at:
-            self._notice_at = None
-            self._give_notice(call)
+        if self._notices.at is None or now >= self._notices.at:
+            self._notices.at = None
+            if not self.flushing:
+                self._notices.give(self._stability, self.process, self.view, call)
         if self._catch_up_at is None or now >= self._catch_up_at:
             self._catch_up_at = None
             self._catch_up(call, now)
@@ -252,6 +232,8 @@ class Membership:
             tuple(self._queue),
             tuple(self._ahead),
             self._change.snapshot(),
+            self._roster.snapshot(),
+            self.welcomed,
         )
 
     def restore(self, snapshot: Any) -> None:
@@ -265,8 +247,10 @@ class Membership:
         self.view = snapshot.view
         self._stability.restore(snapshot.stability)
         self._queue, self._ahead = list(snapshot.queue), list(snapshot.ahead)
+        self._roster.restore(snapshot.roster)
         self._change.restore(self.view, snapshot.change)
-        self._notice_at = self._catch_up_at = self._tick_within = self._timer = None
+        self.welcomed = snapshot.welcomed
+        self._notices.at = self._catch_up_at = self._tick_within = self._timer = None
 
     def check_invariants(self) -> None:
         if self.departed:
@@ -274,8 +258,12 @@ class Membership:
         self.within.check_invariants()
         self._stability.check_invariants()
         self._change.check_invariants()
+        if not self.welcomed and self.view != View((self.process,)):
+            raise InvariantError("P6: a newcomer has a view that it was not welcomed to")
 
-    def _refuse_if_departed(self) -> None:
+    def _refuse_outsider(self) -> None:
+        if not self.welcomed:
+            raise LocalProtocolError(f"{self.process!r} is not a member yet: admit it at one")
         if self.departed:
             raise LocalProtocolError(f"{self.process!r} is no longer a member of the group")
 
@@ -291,7 +279,7 @@ class Membership:
         if len(self._ahead) >= self._queue_max:
             raise BufferFullError(what="packets of the next view", limit=self._queue_max)
         if not self._ahead and packet.view > self.view.number:
-            call.transmit((sender,), Behind(view=self.view.number))  # In case the leader does not come to tell us.
+            call.transmit((sender,), Behind(view=self.view.number))  # The leader may not come to tell us.
         self._ahead.append((sender, packet))
         call.changed = True
 
@@ -315,30 +303,7 @@ class Membership:
                     call.changed = True
                 case _:
                     call.happen(effect)
-        self._expect_notice(now)
-
-    def _take_notice(self, sender: str, packet: Acknowledged | Stable, call: Effects, now: int) -> None:
-        if packet.view != self.view.number:
-            return
-        if isinstance(packet, Acknowledged):
-            self._stability.acknowledged(sender, packet.numbers)
-        else:
-            self._stability.is_stable(sender, packet.number)
-        self._expect_notice(now)
-        call.changed = True
-
-    def _expect_notice(self, now: int) -> None:
-        if self._notice_at is None and self._stability.has_news:
-            self._notice_at = now + self._notice_interval
-
-    def _give_notice(self, call: Effects) -> None:
-        if self.flushing:
-            return
-        owed, stable = self._stability.take_news()
-        for sender, numbers in owed:
-            call.transmit((sender,), Acknowledged(view=self.view.number, numbers=numbers))
-        if stable is not None:
-            call.transmit(self._others(self.view.processes), Stable(view=self.view.number, number=stable))
+        self._notices.expect(self._stability, now)
 
     def _reported(self, ballot: Ballot) -> Reported:
         report = self.within.report()
@@ -361,6 +326,20 @@ class Membership:
         if packet.view >= self.view.number and self.process not in packet.members:
             self._depart(View(packet.members, number=packet.view), call)
 
+    def _take_welcome(self, sender: str, packet: Welcome, call: Effects, now: int) -> None:
+        view = packet.to_view(self.process, sender=sender)
+        within = self._make(self.process, view, 0)  # If this raises, nothing has changed.
+        self.view, self.within, self.welcomed = view, within, True
+        self._roster.take(packet)
+        self._settle_down(None)
+        call.happen(Installed(view=view))
+        self._pass_on(self.within.tick(now=now), call, now)
+
+    def _change_view(self, now: int) -> list[Effect]:
+        call = Effects()
+        self._install(self._change.lead(call, now, above=self._change.promised), call, now)
+        return self._finish(call)
+
     def _install(self, install: Install | None, call: Effects, now: int) -> None:
         if install is None:
             return
@@ -368,27 +347,32 @@ class Membership:
             if self.process in message.to and not self._stability.has_delivered(message):
                 call.happen(Deliver(message=message, place=place))
         self._change.tell(install, call)
-        view = View(install.members, number=self.view.number + 1)
+        newcomers = tuple(name for name, _ in install.joining)
+        view = View((*install.members, *newcomers), number=self.view.number + 1)
         if self.process not in view:
             self._depart(view, call)
             return
         within = self._make(self.process, view, self._stability.number)  # If this raises, nothing has changed.
         waiting = [*self.within.report().unsent, *self._queue]
         ahead = [(sender, packet) for sender, packet in self._ahead if packet.view >= view.number]
+        if newcomers:
+            waiting = [meant(each, self.process, self.traits, before=self.view, after=view) for each in waiting]
+        self._roster.turn(self.view, view, install.joining)
         self.view, self.within = view, within
         self._stability = Stability(self.process, self._stability.number)
         self._settle_down(install)
         call.happen(Installed(view=view))
+        call.transmit(newcomers, self._roster.welcome(view))  # Before all else that goes to them: see `view_change`.
         self._pass_on(self.within.tick(now=now), call, now)
         self._ahead, self._queue = ahead, waiting
         self._catch_up(call, now)
-        if self._change.wanted:
+        if self._change.wanted or self._change.admitting:
             self._install(self._change.lead(call, now, above=None), call, now)
 
     def _settle_down(self, install: Install | None) -> None:
         self._change.settled(self.view, install)
         self._queue, self._ahead = [], []
-        self._notice_at = self._catch_up_at = self._tick_within = None
+        self._notices.at = self._catch_up_at = self._tick_within = None
 
     def _catch_up(self, call: Effects, now: int) -> None:
         """Take what waited for this view, packets and sends; what finds no room waits on."""
@@ -440,7 +424,7 @@ class Membership:
         return tuple(p for p in processes if p != self.process)
 
     def _finish(self, call: Effects) -> list[Effect]:
-        wanted = [self._notice_at, self._change.ask_at]
+        wanted = [self._notices.at, self._change.ask_at]
         if not self.flushing:
             wanted += [self._tick_within, self._catch_up_at]
         timer = min((at for at in wanted if at is not None), default=None)

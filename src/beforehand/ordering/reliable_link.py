@@ -36,6 +36,7 @@ from beforehand.clocks.sequence import SequenceSet
 from beforehand.clocks.view import View
 from beforehand.errors import BufferFullError, InvariantError, LocalProtocolError, RemoteProtocolError
 from beforehand.ordering.effects import Effect, Effects, Installed, Persist, Refused, SetTimer, Transmit
+from beforehand.ordering.flush import Welcome
 from beforehand.ordering.membership import Membership
 from beforehand.ordering.message import NUMBER_MAX, Level
 from beforehand.ordering.protocol import Channels, DeliveryProtocol, Missing, Owed, Pending, Report
@@ -173,12 +174,15 @@ class ReliableLink:
 
     def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
         peer = self._peers.get(sender)
+        if peer is None and self._welcomes(sender, packet):
+            peer = _Peer(self._resend_after)
         if peer is None:
             raise RemoteProtocolError(f"a packet from {sender!r}, which is not another member of the group")
         if type(packet) is not Frame:
             raise RemoteProtocolError(f"{sender!r} sent a {type(packet).__name__}, not a Frame")
         if max(packet.mark, *packet.above, 0) > peer.last:
             raise RemoteProtocolError(f"{sender!r} acknowledges frames that were never sent")
+        self._peers[sender] = peer
         call = _Call()
         self._take_acknowledgement(peer, packet, call, now)
         if packet.number:
@@ -213,6 +217,12 @@ class ReliableLink:
         """`evict` of the membership within."""
         call = _Call()
         self._pass_on(self._membership().evict(processes, now=now, force=force), call, now)
+        return self._finish(call, now)
+
+    def admit(self, processes: Mapping[str, str] | Iterable[str], *, now: int) -> list[Effect]:
+        """`admit` of the membership within."""
+        call = _Call()
+        self._pass_on(self._membership().admit(processes, now=now), call, now)
         return self._finish(call, now)
 
     def pending(self) -> list[Pending]:
@@ -359,6 +369,7 @@ class ReliableLink:
                     self._tick_within = effect.at
                 case Installed():
                     self._let_go(effect.view)
+                    self._meet(effect.view)
                     call.happen(effect)
                 case _:
                     call.happen(effect)
@@ -369,6 +380,21 @@ class ReliableLink:
             if name not in view:
                 self._give_up(peer)
 
+    def _meet(self, view: View) -> None:
+        """Links with newcomers begin with number 1. What they sent before was not acknowledged: it comes again."""
+        for name in view.processes:
+            if name != self.process and name not in self._peers:
+                self._peers[name] = _Peer(self._resend_after)
+
+    def _welcomes(self, sender: str, packet: Any) -> bool:
+        """Whether this is the first frame of a member to us, who are to join. Later ones come again after it."""
+        if not isinstance(self.within, Membership) or self.within.welcomed or type(packet) is not Frame:
+            return False
+        welcome = packet.packet
+        if packet.number != 1 or type(welcome) is not Welcome:
+            return False
+        return {sender, self.process} <= {name for name, _ in welcome.members}
+
     def _give_up(self, peer: _Peer) -> None:
         peer.gone = True
         peer.unacknowledged.clear()
@@ -378,7 +404,7 @@ class ReliableLink:
 
     def _finish(self, call: _Call, now: int) -> list[Effect]:
         # Room may have come about by anything that happened in this call.
-        for name, peer in self._peers.items():
+        for name, peer in list(self._peers.items()):  # A copy: a view may bring newcomers.
             if peer.handed + 1 in peer.early and (call.changed or self._retry_at is None or now >= self._retry_at):
                 self._retry_at = None
                 self._hand_over_early(name, peer, call, now)

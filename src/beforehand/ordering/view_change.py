@@ -28,13 +28,26 @@ clock.
 
 Those who report also say whom they were told to evict, so that whichever flush goes on does not wait in vain for one
 that has stopped. What was accepted may keep one that is to go: then the next view begins with another flush.
+
+*Newcomers* (`admit`). A flush may also add processes. They take no part in it: who reports, who accepts and what is a
+majority is as above, so P3 holds with them, since they are a part of what is proposed and decided. They hold nothing
+of the old view and get nothing of it, so P1 and P2 are as above, too. Every member that installs the view sends each
+newcomer a `Welcome` as the first packet of its link; so whichever comes first, the newcomer installs that very view,
+before it hears of anything in it, and it starts the protocol afresh as all others do: it delivers what is sent in
+the views that it is a member of, and nothing else. That all send it one means that no single member's stop can keep
+a newcomer out that the others wait for.
+
+Whom to admit is a wish of the member that was asked. Who leads a flush adds its own wishes only; if another flush
+ends first, the member goes on with what is left of its wishes in the next view, and if it stops for good or leaves,
+they are gone: the operator asks another. So a request to remove and one to add meet in one flush if they are one
+member's, and are two flushes otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from beforehand.clocks.view import View
 from beforehand.errors import InvariantError, LocalProtocolError, RemoteProtocolError
@@ -43,6 +56,7 @@ from beforehand.ordering.flush import (
     Accepted,
     Ballot,
     Behind,
+    Contacts,
     Gone,
     Install,
     Outvoted,
@@ -52,6 +66,7 @@ from beforehand.ordering.flush import (
     settle,
 )
 from beforehand.ordering.protocol import Missing, Owed
+from beforehand.ordering.roster import Roster
 
 __all__ = ["ViewChange", "ViewChangeSnapshot"]
 
@@ -75,18 +90,23 @@ class ViewChangeSnapshot:
     last: Install | None
     asked: int
     behind: tuple[str, ...]
+    admitting: Contacts = ()
 
 
 class ViewChange:
     """Of one process. A method that returns an `Install` asks for it to be installed."""
 
-    def __init__(self, process: str, view: View, *, report: Callable[[Ballot], Reported], ask_after: int) -> None:
+    def __init__(
+        self, process: str, view: View, *, report: Callable[[Ballot], Reported], ask_after: int, roster: Roster
+    ) -> None:
         """`report` makes this member's report; who has not reported after `ask_after` is asked again."""
         self._process: Final = process
+        self._roster: Final = roster
         self._report: Final = report
         self._ask_after: Final = ask_after
         self._view = view
         self.wanted: set[str] = set()  # Whom this member is to remove.
+        self.admitting: dict[str, str] = {}  # Whom this member is to add, and their contacts.
         self.force = False  # Whether even without a majority.
         self.promised: Ballot | None = None  # The largest ballot that we reported to; None: no flush.
         self.accepted: Proposed | None = None  # What we have accepted as the end of this view.
@@ -99,8 +119,16 @@ class ViewChange:
         self._last: Install | None = None  # What installed this view: for those who missed it.
         self._behind: set[str] = set()  # Who asked how this view ends: they are told when it does.
 
-    def want(self, processes: set[str], *, force: bool) -> None:
-        """The operator wants these removed; LocalProtocolError if those who would stay are too few."""
+    def want_without(self, processes: set[str], *, force: bool) -> bool:
+        """The operator wants these removed; LocalProtocolError if those who would stay are too few.
+
+        False if there is nothing to be done: they are gone already.
+        """
+        processes = processes & set(self._view.processes)
+        if self._process in processes:
+            raise LocalProtocolError("a member does not evict itself: it leaves")
+        if not processes:
+            return False
         wanted = processes | self.wanted
         if not self.may_go_on_without(wanted) and self.may_go_on_without(processes):
             wanted = processes  # What we heard from others does not go together with this.
@@ -111,6 +139,19 @@ class ViewChange:
                 "If the others are surely gone, use force"
             )
         self.wanted, self.force = wanted, self.force or force
+        return True
+
+    def want_to_leave(self) -> None:
+        """The operator wants this member to go."""
+        if len(self._view.processes) == 1:
+            raise LocalProtocolError("the last member has no group to leave")
+        self.wanted.add(self._process)
+
+    def want_with(self, processes: Mapping[str, str] | Iterable[str]) -> bool:
+        """The operator wants these added; LocalProtocolError if they cannot be. False if there are none."""
+        wishes = self._roster.wishes(processes, self._view)
+        self.admitting.update(wishes)
+        return bool(wishes)
 
     def may_go_on_without(self, processes: set[str]) -> bool:
         """A majority stays, or the only one that goes does so by itself, or the operator insists."""
@@ -118,22 +159,48 @@ class ViewChange:
         return processes <= {self._process} or self.force or 2 * stay > len(self._view.processes)
 
     def lead(self, call: Effects, now: int, *, above: Ballot | None) -> Install | None:
-        """Start a flush that removes whom we want to be removed, under a ballot above `above`."""
+        """Start a flush that removes and adds whom we want to be, under a ballot above `above`."""
         stay = tuple(p for p in self._view.processes if p not in self.wanted)
         if not self.may_go_on_without(self.wanted):
             for process in sorted(self.wanted - {self._process}):
                 call.happen(Refused(process=process, why="not evicted: those who stay are no longer a majority"))
             self.wanted &= {self._process}  # To leave oneself needs no majority.
-            if not self.wanted:
+            if not self.wanted and not self.admitting:
                 return None
-            stay = self._others(self._view.processes)
+            stay = tuple(p for p in self._view.processes if p not in self.wanted)
         ballot = Ballot(self._view.number, 1 if above is None else above.round + 1, self._process)
-        self.promised, self._prepare = ballot, Prepare(ballot=ballot, members=stay)
+        joining = tuple(sorted(self.admitting.items()))
+        self.promised, self._prepare = ballot, Prepare(ballot=ballot, members=stay, joining=joining)
         self._reports, self._proposal = {self._process: self._report(ballot)}, None
         self.ask_at, self._asked = now + self._ask_after, 0
         call.changed = True
         call.transmit(self._others(stay), self._prepare)
         return self._conclude(call)
+
+    def take(self, sender: str, packet: Any, call: Effects, now: int) -> Install | None:
+        """A packet of another member, about a flush."""
+        match packet:
+            case Prepare() | Proposed() if packet.ballot.view < self._view.number:
+                self.help_up(sender, packet.ballot.view, call)
+            case Install():
+                return self.take_install(sender, packet, call)
+            case Prepare() | Reported() | Proposed() | Accepted() if sender not in self._view:
+                call.transmit((sender,), Gone(view=self._view.number, members=self._view.processes))
+            case Prepare():
+                return self.take_prepare(sender, packet, call, now)
+            case Reported():
+                return self.take_report(sender, packet, call, now)
+            case Proposed():
+                self.take_proposed(sender, packet, call)
+            case Accepted():
+                return self.take_accepted(sender, packet, call)
+            case Outvoted():
+                return self.take_outvoted(packet, call, now)
+            case Behind():
+                self.help_up(sender, packet.view, call)
+            case _:
+                raise RemoteProtocolError(f"{sender!r} sent a {type(packet).__name__}, which no member sends")
+        return None
 
     def ask_again(self, call: Effects, now: int) -> Install | None:
         """The timer: those who have not answered may have come back, and the group may have gone on without us."""
@@ -167,8 +234,10 @@ class ViewChange:
             return None
         if not set(packet.members) <= set(self._view.processes):
             raise RemoteProtocolError(f"{sender!r} wants members that the view does not have")
+        self._roster.refuse_strange_newcomers(packet.joining, self._view, sender=sender)
         if self.promised is not None and packet.ballot < self.promised:
             call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
+            self._remember(sender, packet)
             return None
         if sender in self.wanted and self.may_go_on_without(self.wanted):
             # Late words of one that we evict: whom it wanted out is to go too, but its flush will never end.
@@ -205,6 +274,7 @@ class ViewChange:
             raise RemoteProtocolError(f"{sender!r} proposes what we did not report for")
         if packet.ballot < self.promised:
             call.transmit((sender,), Outvoted(ballot=packet.ballot, promised=self.promised))
+            self._remember(sender, packet)
             return
         self.accepted = packet
         call.changed = True
@@ -260,6 +330,8 @@ class ViewChange:
         self.promised = self.accepted = None
         self._give_way()
         self.wanted &= set(view.processes)
+        left = [] if self._process not in view else self.admitting.items()
+        self.admitting = {name: contact for name, contact in left if not self._roster.knows(name, view)}
         if view.processes == (self._process,):
             self.wanted.clear()  # The last one stays.
         self.force = self.force and bool(self.wanted)
@@ -277,6 +349,7 @@ class ViewChange:
             self._last,
             self._asked,
             tuple(sorted(self._behind)),
+            tuple(sorted(self.admitting.items())),
         )
 
     def restore(self, view: View, snapshot: ViewChangeSnapshot) -> None:
@@ -286,7 +359,7 @@ class ViewChange:
         self._reports, self._last = dict(snapshot.reports), snapshot.last
         self.ask_at, self._asked, self._behind = None, snapshot.asked, set(snapshot.behind)
         self.accepted, self._proposal = snapshot.accepted, snapshot.proposal
-        self._accepted_by = set(snapshot.accepted_by)
+        self._accepted_by, self.admitting = set(snapshot.accepted_by), dict(snapshot.admitting)
 
     def check_invariants(self) -> None:
         if self.promised is not None and self.promised.view != self._view.number:
@@ -306,7 +379,7 @@ class ViewChange:
                 return None
         end = self._proposal
         assert end is not None
-        install = Install(ballot=end.ballot, members=end.members, messages=end.messages)
+        install = Install(ballot=end.ballot, members=end.members, messages=end.messages, joining=end.joining)
         call.transmit(self._others(tuple(dict.fromkeys((*self._prepare.members, *end.members)))), install)
         return install
 
@@ -314,10 +387,12 @@ class ViewChange:
         known = [report.accepted for report in self._reports.values() if report.accepted is not None]
         if known:
             end = max(known, key=lambda accepted: accepted.ballot)
-            self._proposal = Proposed(ballot=prepare.ballot, members=end.members, messages=end.messages)
+            self._proposal = replace(end, ballot=prepare.ballot)
         else:
             messages = settle(self._reports)
-            self._proposal = Proposed(ballot=prepare.ballot, members=prepare.members, messages=messages)
+            self._proposal = Proposed(
+                ballot=prepare.ballot, members=prepare.members, messages=messages, joining=prepare.joining
+            )
         self.accepted, self._accepted_by = self._proposal, {self._process}
         call.transmit(self._others(prepare.members), self._proposal)
 
@@ -325,6 +400,11 @@ class ViewChange:
         assert self._prepare is not None
         have = self._reports if self._proposal is None else self._accepted_by
         return tuple(p for p in self._prepare.members if p not in have)
+
+    def _remember(self, sender: str, packet: Prepare | Proposed) -> None:
+        """One that only adds asks nobody beside those who are to stay. If it is out itself, it hears so from us."""
+        if packet.joining:
+            self._behind.add(sender)
 
     def _give_way(self) -> None:
         """We lead no flush any more."""
@@ -337,6 +417,7 @@ class ViewChange:
             raise RemoteProtocolError(f"{sender!r} installs members that the view does not have")
         if any(not {m.sender, *m.to} <= here for m, _ in packet.messages):
             raise RemoteProtocolError(f"{sender!r} installs messages of strangers")
+        self._roster.refuse_strange_newcomers(packet.joining, self._view, sender=sender)
 
     def _others(self, processes: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(p for p in processes if p != self._process)

@@ -11,7 +11,9 @@ Guarantees, beside those of the order that was chosen (docs/reference/ordering/)
   2. With `state`, a member that is killed and started again goes on: nothing delivered is lost. A message whose
      handler had not ended is handed over once more. Without `state`, a member that stops cannot come back: the others
      refuse it and must evict it.
-  3. Bounded: at most `inbox_max` deliveries wait for the application; beyond that, what others send is not taken (and
+  3. Members can join (`admit` at a member, `join` at the newcomer); with `snapshot` and `restored` a newcomer begins
+     with the application's state as it was when its view began.
+  4. Bounded: at most `inbox_max` deliveries wait for the application; beyond that, what others send is not taken (and
      comes again). `send` waits while peers owe too many acknowledgements.
 """
 
@@ -19,11 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -32,14 +30,19 @@ from beforehand.errors import BeforehandError, BufferFullError, InputError, Loca
 from beforehand.ordering import PROTOCOLS, Frame, ReliableLink
 from beforehand.ordering.effects import Deliver, Discard, Effect, Installed, Refused, Sent
 from beforehand.ordering.message import Level, Message
-from beforehand.ordering.protocol import Missing, Owed, Pending
+from beforehand.ordering.protocol import Destinations, Missing, Owed, Pending
 from beforehand.reporting import Reporter
 from beforehand.runtime.codec import decode_packet
 from beforehand.runtime.group_figures import GroupFigures, GroupLimits
+from beforehand.runtime.group_inbox import Inbox, within
+from beforehand.runtime.group_joining import Newcomers
+from beforehand.runtime.group_sendings import Sending, Sendings
 from beforehand.runtime.group_stack import stack_of
 from beforehand.runtime.group_store import GroupStore
 from beforehand.runtime.member import Delivered, Member
-from beforehand.runtime.transports.base import Identity, Transport, cancel_all
+from beforehand.runtime.state_packets import Turn
+from beforehand.runtime.state_transfer import StatePacket
+from beforehand.runtime.transports.base import Transport, cancel_all
 from beforehand.runtime.transports.tcp import TcpTransport
 
 __all__ = ["Group", "Handler"]
@@ -51,14 +54,6 @@ Handler = Callable[[Message], Awaitable[Any]]
 
 ROOM_S: Final = 0.2  # So long a packet waits for room in the inbox; then only what it acknowledges is taken.
 RETRY_S: Final = 0.05
-
-
-@dataclass(slots=True, eq=False)
-class _Sending:
-    payload: bytes
-    to: frozenset[str] | None
-    done: asyncio.Future[Message]
-    executed: asyncio.Future[Any] | None = None  # Of `execute`: its result.
 
 
 class Group:
@@ -76,6 +71,8 @@ class Group:
         state: str | Path | None = None,
         power_safe: bool = False,
         restored: Callable[[bytes], None] | None = None,
+        snapshot: Callable[[], bytes] | None = None,
+        join: bool = False,
         journal: bool = False,
         options: Mapping[str, Any] | None = None,
         reporter: Reporter | None = None,
@@ -86,6 +83,8 @@ class Group:
         With `journal`, all that happens stays in the state, for `read_journal`. `options` are those of the protocol.
         With `restored`, messages count as worked off when `checkpoint` is called, not when the handler ends; it is
         given the application's state that was kept then, before any message is handled.
+        With `snapshot`, which gives the application's state, newcomers begin with it: theirs goes to `restored`.
+        With `join`, this member is not one yet: `open` waits until another has admitted it.
         """
         if me not in peers:
             raise InputError(f"{me!r} is not among the members {', '.join(sorted(peers)) or '(none)'}")
@@ -104,25 +103,33 @@ class Group:
         self._power_safe: Final = power_safe
         self._store: GroupStore | None = None
         self._member: Final = Member(
-            stack_of(order, me, tuple(sorted(peers)), dict(options or {})),
-            transmit=self._transport.send,
+            stack_of(order, me, peers, dict(options or {}), join=join),
+            transmit=lambda to, data: self._newcomers.send(to, data),
             happened=self._tell,
             failed=self._fail,
             position=self._transport.position,
             journal=journal,
         )
-        self._inbox: Final[deque[Delivered]] = deque()
-        self._arrived: Final = asyncio.Event()  # Something is in the inbox, or the end has come.
-        self._room: Final = asyncio.Event()
+        self._newcomers: Final = Newcomers(
+            me,
+            peers,
+            protocol=self._member.protocol,
+            transport=self._transport,
+            passed=lambda view: all(turn.view.number != view for turn in self._inbox.turns()),
+            failed=self._fail,
+            snapshot=snapshot,
+            restored=restored,
+            bytes_max=self.limits.state_bytes_max,
+        )
+        self._inbox: Final = Inbox(self.limits.inbox_max)
         self._progress: Final = asyncio.Event()
-        self._sending: Final[list[_Sending]] = []
-        self._executing: Final[dict[tuple[str, int], asyncio.Future[Any]]] = {}
-        self._taken: Delivered | None = None  # Given to `async for`, and not worked off yet.
+        self._sendings: Final = Sendings(to_all=PROTOCOLS[order].traits.destinations is Destinations.ALL)
+        self._taken: tuple[int, Message] | None = None  # Given to `async for`, and not worked off yet.
         self._handling: asyncio.Task[None] | None = None
         self._failure: BeforehandError | None = None
-        self._closed = False
+        self._inside = self._closed = False  # Whether it has become a member; whether it was closed.
         self._figures: Final = GroupFigures()
-        self._incarnations: Final[dict[str, str]] = {}  # Of the other members, without a state.
+        self._turning: Turn | None = None  # What is handled now, if it is no message.
         self._last = 0  # The position of the last message that was worked off.
 
     # Life.
@@ -134,36 +141,44 @@ class Group:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def open(self) -> None:
-        """Listen, and take up where this member was stopped."""
-        incarnation, position = secrets.token_hex(8), None
+    async def open(self, timeout: float = 60.0) -> None:
+        """Listen, and take up where this member was stopped. One that joins: wait until it is a member.
+
+        With a handler and `snapshot`, also until it has the state. TimeoutError if that takes longer.
+        """
         if self._state is not None:
             self._store = self._member.store = GroupStore(
                 self._state, group=self.name, process=self.me, order=self.order, power_safe=self._power_safe
             )
-            incarnation, position = self._store.incarnation, self._store.position
-            application, waiting = self._member.restore()
+            application, delivered = self._member.restore()
             if self._restored is not None and application is not None:
                 self._restored(application)
-            self._inbox.extend(waiting)
-            self._arrived.set()
-        others = {name: address for name, address in self._peers.items() if name != self.me}
-        identity = Identity(
-            group=f"{self.name}/{self.order}",
-            process=self.me,
-            incarnation=incarnation,
-            peers=others,
-            remember=self._remember if self._store is None else self._store.remember,
-        )
+            self._inbox.extend(delivered)
+        self._inside = self._member.welcomed
+        identity = self._newcomers.identity(f"{self.name}/{self.order}", self._store, waiting=not self._inside)
+        position = None if self._store is None else self._store.position
         try:
             await self._transport.start(identity, self._peers[self.me], self._take, position)
         except BaseException:
             if self._store is not None:
                 self._store.close()
             raise
+        self._newcomers.open(self._store, has_state=not self._begins())
         self._member.start()
         if self._handler is not None:
             self._handling = asyncio.create_task(self._handle(self._handler))
+        otherwise = f"{self.me!r} is no member yet: call `admit({self.me!r}, {self._peers[self.me]!r})` at a member"
+        try:
+            await self._until(lambda: self._inside, timeout, otherwise)
+            await self._until(lambda: not self._begins(), timeout, "no member has given us the group's state yet")
+        except BaseException:
+            await self.close(timeout=0)
+            raise
+
+    def _begins(self) -> bool:
+        """Whether this is a newcomer whose state is still to come."""
+        turns = self._inbox.turns() if self._turning is None else [self._turning]
+        return self._handler is not None and any(self.me in turn.new for turn in turns)
 
     async def close(self, timeout: float = 5.0) -> bool:
         """End. Waits until all others have acknowledged what we sent; False if some have not by the timeout."""
@@ -175,12 +190,13 @@ class Group:
         self._closed = True
         if self._handling is not None:
             await cancel_all([self._handling])
+        await self._newcomers.close()
         self._member.stop()
         await self._transport.close()
         if self._store is not None:
             self._store.close()
-        self._give_up(LocalProtocolError("the group is closed"))
-        self._arrived.set()
+        self._sendings.give_up(LocalProtocolError("the group is closed"))
+        self._inbox.wake()
         return done
 
     # Sending.
@@ -190,38 +206,31 @@ class Group:
     ) -> Message:
         """Send to each of `to` (None: to all, this member included). Waits for room, and until it counts as sent."""
         chosen = None if to is None else frozenset([to] if isinstance(to, str) else to)
-        sending = _Sending(payload, chosen, asyncio.get_running_loop().create_future())
+        sending = Sending(payload, chosen, asyncio.get_running_loop().create_future())
         await self._send(sending, level=level, **options)
         return await sending.done
 
     async def execute(self, payload: bytes) -> Any:
         """Send to all, and wait until the message was handled here, in its place; the handler's result."""
         loop = asyncio.get_running_loop()
-        sending = _Sending(payload, None, loop.create_future(), loop.create_future())
+        sending = Sending(payload, None, loop.create_future(), loop.create_future())
         await self._send(sending, level=None)
         await sending.done
         assert sending.executed is not None
         return await sending.executed
 
-    async def _send(self, sending: _Sending, **options: Any) -> None:
+    async def _send(self, sending: Sending, **options: Any) -> None:
         payload = sending.payload
-        if type(payload) is not bytes:
-            raise LocalProtocolError("the payload is not bytes")
-        if len(payload) > self.limits.payload_bytes_max:
-            raise LocalProtocolError(
-                f"a payload of {len(payload)} bytes: the limit is {self.limits.payload_bytes_max}"
-            )
-        if len(self._sending) >= self.limits.waiting_max:
-            raise BufferFullError(what="messages that wait to be sent", limit=self.limits.waiting_max)
+        self._sendings.check(payload, self.limits)
         while True:
             self._check_open()
             self._progress.clear()
             try:
                 self._member.call(lambda now: self._member.protocol.send(payload, sending.to, now=now, **options))
             except BufferFullError:
-                await _within(self._progress, RETRY_S)
+                await within(self._progress, RETRY_S)
             else:
-                self._sending.append(sending)  # It is told of as sent after this turn of the loop at the earliest.
+                self._sendings.add(sending)  # It is told of as sent after this turn of the loop at the earliest.
                 return
 
     # Receiving.
@@ -241,11 +250,13 @@ class Group:
                 raise self._failure
             if self._closed or self.departed:
                 raise StopAsyncIteration
-            self._arrived.clear()
-            await self._arrived.wait()
-        self._taken = self._inbox.popleft()
-        self._room.set()
-        return self._taken[1]
+            await self._inbox.wait()
+        position, one = self._inbox.pop()
+        if isinstance(one, Turn):
+            await self._turn(position, one)
+            return await self.__anext__()
+        self._taken = (position, one)
+        return one
 
     def checkpoint(self, application: bytes) -> None:
         """With `restored`: this is the application's state after the last message that was handled."""
@@ -254,27 +265,38 @@ class Group:
     async def _handle(self, handler: Handler) -> None:
         while True:
             while not self._inbox:
-                self._arrived.clear()
-                await self._arrived.wait()
-            delivered = self._inbox.popleft()
-            self._room.set()
+                await self._inbox.wait()
+            position, one = self._inbox.pop()
+            where = f"the start of view {one.view.number}" if isinstance(one, Turn) else f"message {one.id}"
             try:
-                result = await handler(delivered[1])
+                if isinstance(one, Turn):
+                    await self._turn(position, one)
+                else:
+                    self._worked_off((position, one), await handler(one))
             except Exception as error:
-                log.exception("%s: the handler failed at %s", self.me, delivered[1].id)
-                self._fail(LocalProtocolError(f"the handler failed at message {delivered[1].id}: {error!r}"))
+                log.exception("%s: the handler failed at %s", self.me, where)
+                self._fail(LocalProtocolError(f"the handler failed at {where}: {error!r}"))
                 return
-            self._worked_off(delivered, result)
 
-    def _worked_off(self, delivered: Delivered, result: Any) -> None:
+    async def _turn(self, position: int, turn: Turn) -> None:
+        """Somebody is new from here on; perhaps we."""
+        self._turning = turn
+        state = await self._newcomers.turn(turn)
+        self._last, self._turning = position, None
+        if state is not None or self._restored is None:
+            self._member.worked_off(position, state)
+            self._member.commit()  # Now: what a newcomer has taken others may forget, and keep no second time.
+        if state is not None and self.me in turn.new:
+            self._newcomers.confirm(turn.view.number)
+        self._progress.set()
+
+    def _worked_off(self, delivered: tuple[int, Message], result: Any) -> None:
         position, message = delivered
         self._last = position
         self._figures.handled += 1
         if self._restored is None:
             self._member.worked_off(position)
-        done = self._executing.pop(message.key, None)
-        if done is not None and not done.done():
-            done.set_result(result)
+        self._sendings.handled(message, result)
 
     # The group.
 
@@ -317,29 +339,33 @@ class Group:
             lambda: not gone & set(self.view.processes), timeout, f"no view without {', '.join(processes)} yet"
         )
 
+    async def admit(self, process: str, address: str = "", timeout: float = 30.0) -> None:
+        """Add a member, which is opened with `join`. Done when it is in our view; it may come later, at `address`."""
+        self._check_open()
+        self._transport.check(address)
+        self._member.call(lambda now: self._link().admit({process: address}, now=now))
+        await self._until(lambda: process in self.view, timeout, f"no view with {process} yet")
+
     def figures(self) -> GroupFigures:
         """Where this member stands."""
-        figures, pending = self._figures, self.pending()
-        figures.inbox, figures.pending = len(self._inbox), len(pending)
-        figures.oldest = pending[0] if pending else None
-        figures.missing = self.missing()
-        figures.transport = self._transport.figures
-        return figures
+        self._figures.inbox, self._figures.missing = len(self._inbox), self.missing()
+        self._figures.transport = self._transport.figures
+        return self._figures.with_pending(self.pending())
 
     # Inside.
-
-    def _remember(self, process: str, incarnation: str) -> bool:
-        return self._incarnations.setdefault(process, incarnation) == incarnation
 
     async def _take(self, sender: str, data: bytes) -> None:
         """A packet of `sender`; RemoteProtocolError if it breaks the rules."""
         packet = decode_packet(data)
+        if isinstance(packet, StatePacket):
+            self._newcomers.take(sender, packet)
+            return
         if type(packet) is not Frame:
             raise RemoteProtocolError(f"a {type(packet).__name__} is not what members send each other")
-        if len(self._inbox) >= self.limits.inbox_max and packet.packet is not None:
-            self._room.clear()
-            await _within(self._room, ROOM_S)
-            if len(self._inbox) >= self.limits.inbox_max:
+        if self._inbox.full and packet.packet is not None:
+            if self._turning is None:  # Otherwise the state that is to make room may be behind this.
+                await within(self._inbox.room(), ROOM_S)
+            if self._inbox.full:
                 # What it acknowledges is taken: who waits for that may be the handler that is to make room.
                 packet = Frame(number=0, packet=None, mark=packet.mark, above=packet.above)
                 self._figures.put_off += 1
@@ -360,7 +386,7 @@ class Group:
                 case Sent():
                     self._figures.sent += 1
                     self._report(f"send {effect.message.id}", effect.message, sent=True)
-                    self._resolve(effect.message)
+                    self._sendings.sent(effect.message)
                 case Deliver():
                     self._figures.delivered += 1
                     self._report(f"deliver {effect.message.id}", effect.message, sent=False)
@@ -374,31 +400,19 @@ class Group:
                     self._installed(effect.view)
         if delivered:
             self._inbox.extend(delivered)
-            self._arrived.set()
 
     def _installed(self, view: View) -> None:
         log.info("%s: view %d: %s", self.me, view.number, " ".join(view.processes))
+        self._inside = True
         self._progress.set()
         if self._reporter is not None:
             self._reporter.event(f"view {view.number}: {' '.join(view.processes)}")
         if self.me not in view:
-            self._give_up(LocalProtocolError(f"{self.me!r} is no longer a member of the group"))
-            self._arrived.set()
+            self._sendings.give_up(LocalProtocolError(f"{self.me!r} is no longer a member of the group"))
+            self._inbox.wake()
             return
-        for sending in [*self._sending]:
-            if sending.to is not None and not sending.to & set(view.processes):
-                self._sending.remove(sending)
-                sending.done.set_exception(LocalProtocolError("not sent: all whom it should go to have left"))
-
-    def _resolve(self, message: Message) -> None:
-        for sending in self._sending:
-            if sending.payload == message.payload and (sending.to is None or sending.to >= set(message.to)):
-                self._sending.remove(sending)
-                if sending.executed is not None:
-                    self._executing[message.key] = sending.executed
-                if not sending.done.done():
-                    sending.done.set_result(message)
-                return
+        self._newcomers.installed(view)
+        self._sendings.let_go(view)
 
     def _report(self, name: str, message: Message, *, sent: bool) -> None:
         if self._reporter is not None:
@@ -407,18 +421,9 @@ class Group:
 
     def _fail(self, error: BeforehandError) -> None:
         self._failure = self._failure or error
-        self._give_up(self._failure)
-        self._arrived.set()
+        self._sendings.give_up(self._failure)
+        self._inbox.wake()
         self._progress.set()
-
-    def _give_up(self, error: BeforehandError) -> None:
-        waiting = [future for each in self._sending for future in (each.done, each.executed) if future is not None]
-        for future in [*waiting, *self._executing.values()]:
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # Nobody may be waiting.
-        self._sending.clear()
-        self._executing.clear()
 
     def _check_open(self) -> None:
         if self._failure is not None:
@@ -441,10 +446,4 @@ class Group:
             if asyncio.get_running_loop().time() > deadline:
                 raise TimeoutError(f"{otherwise}; missing: {self.missing()[:5]}")
             self._progress.clear()
-            await _within(self._progress, RETRY_S)
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, but not for longer."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+            await within(self._progress, RETRY_S)

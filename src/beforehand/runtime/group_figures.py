@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Self
 
 from beforehand.ordering.protocol import Missing, Pending
 from beforehand.runtime.transports.base import TransportFigures
@@ -18,6 +19,7 @@ class GroupLimits:
     inbox_max: int = 10_000  # Messages delivered that the application has not taken.
     payload_bytes_max: int = 1024 * 1024
     waiting_max: int = 10_000  # Calls of `send` and `execute` that wait.
+    state_bytes_max: int = 256 * 1024 * 1024  # Of the application's state, as a newcomer takes it.
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,3 +37,7 @@ class GroupFigures:
     refused: int = 0
     put_off: int = 0  # Packets not taken because the inbox was full; they come again.
     transport: TransportFigures = field(default_factory=TransportFigures)
+
+    def with_pending(self, pending: list[Pending]) -> Self:
+        self.pending, self.oldest = len(pending), pending[0] if pending else None
+        return self

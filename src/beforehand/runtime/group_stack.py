@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from beforehand.clocks.view import View
@@ -15,16 +16,23 @@ RESEND_NS: Final = 200_000_000
 RESEND_MOST_NS: Final = 5_000_000_000
 
 
-def stack_of(order: str, me: str, members: tuple[str, ...], options: dict[str, Any]) -> DeliveryProtocol:
-    protocol, view = PROTOCOLS[order], View(members)
+def stack_of(
+    order: str, me: str, peers: Mapping[str, str], options: dict[str, Any], *, join: bool = False
+) -> DeliveryProtocol:
+    """Of a member of the group of `peers`, or of one that is to join it."""
+    protocol, view = PROTOCOLS[order], View(sorted(peers))
+    if join and not protocol.traits.views:
+        raise InputError(f"nobody can join a group of order {order}: its members stay")
 
     def bare(process: str, view: View, number: int = 0) -> DeliveryProtocol:
         made: DeliveryProtocol = protocol(process, view, number=number, **options)
         return made
 
     try:
+        if join:
+            return ReliableLink(Membership.joining(me, bare))
         if protocol.traits.views:
-            return ReliableLink(Membership(me, view, bare))
+            return ReliableLink(Membership(me, view, bare, contacts=peers))
         unit = unit_ns(order)
         return ReliableLink(bare(me, view), resend_after=RESEND_NS // unit, resend_max=RESEND_MOST_NS // unit)
     except (TypeError, ValueError, BeforehandError) as error:

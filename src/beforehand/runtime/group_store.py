@@ -88,6 +88,24 @@ class GroupStore:
             return True
         return known == incarnation.encode()
 
+    def states(self) -> list[tuple[int, bytes]]:
+        """What is kept for newcomers, by the view that they came in."""
+        rows = self._database.execute("SELECT key, value FROM member WHERE key LIKE 'state of view %'").fetchall()
+        return [(int(key.rpartition(" ")[2]), bytes(value)) for key, value in rows]
+
+    def set_state(self, view: int, data: bytes | None) -> None:
+        """Keep the state of the start of a view, or keep it no more."""
+        self._set_or_delete(f"state of view {view}", data)
+
+    @property
+    def taken(self) -> int | None:
+        """Of a newcomer: the view whose state it has taken and not told all members so."""
+        found = self._value("taken")
+        return None if found is None else int(found)
+
+    def set_taken(self, view: int | None) -> None:
+        self._set_or_delete("taken", None if view is None else str(view).encode())
+
     @property
     def incarnation(self) -> str:
         """The same for as long as this file lives."""
@@ -137,6 +155,15 @@ class GroupStore:
     def _value(self, key: str) -> bytes | None:
         row: Any = self._database.execute("SELECT value FROM member WHERE key = ?", (key,)).fetchone()
         return None if row is None else bytes(row[0])
+
+    def _set_or_delete(self, key: str, value: bytes | None) -> None:
+        try:
+            if value is None:
+                self._database.execute("DELETE FROM member WHERE key = ?", (key,))
+            else:
+                self._set(key, value)
+        except sqlite3.Error as error:
+            raise InputError(f"{self.path}: cannot be written: {error}") from None
 
     def _set(self, key: str, value: bytes) -> None:
         self._database.execute("INSERT OR REPLACE INTO member VALUES (?, ?)", (key, value))

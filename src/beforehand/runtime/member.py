@@ -20,6 +20,7 @@ from beforehand.ordering.message import Message
 from beforehand.ordering.protocol import DeliveryProtocol
 from beforehand.runtime.codec import decode_snapshot, encode
 from beforehand.runtime.group_store import DELIVER, SEND, VIEW, GroupStore
+from beforehand.runtime.state_packets import Turn
 
 __all__ = ["Delivered", "Member", "unit_ns"]
 
@@ -31,8 +32,8 @@ _IN_MILLISECONDS: Final = frozenset({"causal-merge"})
 
 WORKED_OFF_EVERY_S: Final = 0.01
 
-Delivered = tuple[int, Message]
-"""The position of a message among all that were delivered here, from 1, and the message."""
+Delivered = tuple[int, Message | Turn]
+"""The position of a message among all that were delivered here, from 1, and the message; or where somebody joined."""
 
 
 class Member:
@@ -89,8 +90,17 @@ class Member:
         if self.stopped:
             return
         self._now = max(self._now, self._read() // self._unit)
+        view, outside = self.protocol.view, not self.welcomed
         for effect in act(self._now):
             match effect:
+                case Installed():
+                    me = self.protocol.process
+                    new = (me,) if outside else tuple(p for p in effect.view.processes if p not in view)
+                    view, outside = effect.view, False
+                    if new and me in view:
+                        self._position += 1
+                        self._delivered.append((self._position, Turn(view=view, new=new)))
+                    self._told.append(effect)
                 case Deliver():
                     self._position += 1
                     self._delivered.append((self._position, effect.message))
@@ -107,19 +117,28 @@ class Member:
         if self._commit_soon is None:
             self._commit_soon = asyncio.get_running_loop().call_soon(self._commit)
 
+    @property
+    def welcomed(self) -> bool:
+        """Not if it is to join a group that has not admitted it yet."""
+        return bool(getattr(getattr(self.protocol, "within", None), "welcomed", True))
+
     def worked_off(self, position: int, application: bytes | None = None) -> None:
         """The application is done with all messages up to this position, and this is its state."""
         if self.store is None:
             return
         self._worked_off = position
-        self._application = application or self._application
+        self._application = self._application if application is None else application
         if self._commit_soon is None and not self.stopped:
             self._commit_soon = asyncio.get_running_loop().call_later(WORKED_OFF_EVERY_S, self._commit)
 
-    def stop(self) -> None:
-        """No more calls. What happened so far is committed."""
+    def commit(self) -> None:
+        """Now, not soon: afterwards all that happened so far is in the store."""
         if self._commit_soon is not None:
             self._commit()
+
+    def stop(self) -> None:
+        """No more calls. What happened so far is committed."""
+        self.commit()
         self.stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -134,7 +153,7 @@ class Member:
             try:
                 self.store.commit(
                     encode(self.protocol.snapshot()) if self._changed else None,
-                    [(position, encode((message,))) for position, message in delivered],
+                    [(position, encode((one,))) for position, one in delivered],
                     worked_off=self._worked_off,
                     application=self._application,
                     position=self._transport_position(),

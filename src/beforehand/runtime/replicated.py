@@ -6,6 +6,8 @@ Guarantees, if `apply` depends on nothing but the state and the operation:
   2. `execute` returns what the operation gave at its place in the order, here.
   3. With `state`, a member that is killed and started again has its last checkpoint, applies what was delivered since
      once more, and then what it missed: it catches up by itself.
+  4. One that joins (`join=True`, and `group.admit` at a member) begins with the state that the members had when they
+     took it in, and applies all that follows.
 
 Needs a total order. What is read without `execute` is this member's own state, which may lag behind the others'.
 """
@@ -62,7 +64,15 @@ class ReplicatedStateMachine:
         self.machine: Final = machine
         self.applied = 0  # Operations applied since this member was started.
         self._every: Final = checkpoint_every
-        self.group: Final = Group(me, peers, order=order, handler=self._apply, restored=machine.restore, **options)
+        self.group: Final = Group(
+            me,
+            peers,
+            order=order,
+            handler=self._apply,
+            restored=machine.restore,
+            snapshot=machine.snapshot,
+            **options,
+        )
 
     async def __aenter__(self) -> Self:
         await self.group.open()

@@ -11,13 +11,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from beforehand.errors import InputError
 from beforehand.ordering import PROTOCOLS
 from beforehand.sim.drawing import draw
+from beforehand.sim.drawing_joins import can_join, draw_with_joins
 from beforehand.sim.run import simulate
-from beforehand.sim.scenario import write_scenario
+from beforehand.sim.scenario import Scenario, write_scenario
 from beforehand.sim.seeds import read_progress, report, run_chunks, tell_progress
 from beforehand.sim.shrinking import shrink
 
@@ -44,12 +46,12 @@ class Chunk:
 Campaign = dict[str, Progress]
 
 
-def run_seeds(protocol: str, start: int, end: int) -> Chunk:
+def run_seeds(protocol: str, start: int, end: int, *, scenario_of: Callable[[str, int], Scenario] = draw) -> Chunk:
     """Simulate the drawn scenarios of these seeds."""
     failed: list[int] = []
     seen: Counter[str] = Counter()
     for seed in range(start, end):
-        outcome = simulate(draw(protocol, seed))
+        outcome = simulate(scenario_of(protocol, seed))
         seen.update(outcome.record.seen)
         if not outcome.verdict.passed:
             failed.append(seed)
@@ -62,9 +64,14 @@ def run_campaign(
     seeds: int,
     *,
     workers: int | None = None,
+    joins: bool = False,
     tell: Callable[[Campaign], None] = lambda _: None,
 ) -> Campaign:
-    """Bring every protocol to `seeds` seeds. `tell` is called after each chunk; the folder is up to date then."""
+    """Bring every protocol to `seeds` seeds. `tell` is called after each chunk; the folder is up to date then.
+
+    With `joins`, processes join in every scenario: see `drawing_joins`. Use another folder for it.
+    """
+    scenario_of = draw_with_joins if joins else draw
     folder.mkdir(parents=True, exist_ok=True)
     campaign = read_progress(folder, Progress)
     for protocol in protocols:
@@ -75,7 +82,7 @@ def run_campaign(
         progress.failed += chunk.failed
         progress.seen = dict(Counter(progress.seen) + Counter(chunk.seen))
         for seed in chunk.failed:
-            small = shrink(draw(protocol, seed), lambda scenario: not simulate(scenario).verdict.passed)
+            small = shrink(scenario_of(protocol, seed), lambda scenario: not simulate(scenario).verdict.passed)
             (folder / f"{protocol}-{seed}.json").write_bytes(write_scenario(small))
 
     run_chunks(
@@ -83,7 +90,7 @@ def run_campaign(
         campaign,
         protocols,
         seeds,
-        run=run_seeds,
+        run=partial(run_seeds, scenario_of=scenario_of) if joins else run_seeds,
         take=take,
         workers=workers,
         tell=lambda: tell(campaign),
@@ -119,15 +126,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--to", type=Path, required=True, help="the folder; an earlier campaign there goes on")
     parser.add_argument("--workers", type=int, default=None, help="processes; by default one per processor")
     parser.add_argument("--protocol", action="append", choices=list(PROTOCOLS), help="only this one; may be repeated")
+    parser.add_argument("--joins", action="store_true", help="processes join in every scenario")
     chosen = parser.parse_args(arguments)
-    protocols = chosen.protocol or list(PROTOCOLS)
+    offered = [name for name in PROTOCOLS if can_join(name)] if chosen.joins else list(PROTOCOLS)
+    protocols = [name for name in chosen.protocol or offered if name in offered]
+    if not protocols:
+        parser.error(f"nobody can join a group of {', '.join(chosen.protocol)}")
 
     def tell(campaign: Campaign) -> None:
         tell_progress(campaign, protocols, chosen.seeds)
 
     try:
         campaign = run_campaign(
-            chosen.to, protocols, -(-chosen.seeds // len(protocols)), workers=chosen.workers, tell=tell
+            chosen.to,
+            protocols,
+            -(-chosen.seeds // len(protocols)),
+            workers=chosen.workers,
+            joins=chosen.joins,
+            tell=tell,
         )
     except InputError as error:
         print(f"beforehand: {error}", file=sys.stderr)  # noqa: T201

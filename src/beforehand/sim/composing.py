@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from beforehand.sim.scenario import (
     Crash,
     Delay,
     Departure,
+    Join,
     Operation,
     Partition,
     Point,
@@ -53,6 +54,7 @@ class Wishes:
     skew: int = 0  # Clocks are off by up to this many nanoseconds.
     leave: int = 0  # How many members leave.
     evict: int = 0  # How many members stop for good and are evicted.
+    join: int = 0  # How many processes join; those who left or were evicted return first, under a new name.
     link: bool | None = None  # None: if something can be lost.
 
 
@@ -72,13 +74,13 @@ def compose(protocol: str, wishes: Wishes, options: Mapping[str, int | str | boo
     rng = random.Random(f"compose/{wishes.seed}/{protocol}")
     names = process_names(wishes.processes)
     until = max(wishes.messages * _TIME_PER_MESSAGE, 10 * wishes.delay.longest)
-    membership = bool(wishes.leave or wishes.evict)
+    membership = bool(wishes.leave or wishes.evict or wishes.join)
     if membership and not traits.views:
-        raise InputError(f"{protocol} cannot run in a group whose members leave")
+        raise InputError(f"{protocol} cannot run in a group whose members change")
     lossy = bool(wishes.loss or wishes.partitions or wishes.crashes or membership)
     link = lossy if wishes.link is None else wishes.link
     try:
-        return Scenario(
+        scenario = Scenario(
             protocol=protocol,
             seed=wishes.seed,
             processes=names,
@@ -97,8 +99,30 @@ def compose(protocol: str, wishes: Wishes, options: Mapping[str, int | str | boo
             heal_at=until + 20 * wishes.delay.longest,
             settle=20_000 * max(MILLISECOND, wishes.delay.longest),
         )
+        return _with_joins(rng, traits, scenario, wishes, until) if wishes.join else scenario
     except ValueError as error:
         raise InputError(f"this cannot be simulated: {error}") from None
+
+
+def _with_joins(rng: random.Random, traits: Traits, scenario: Scenario, wishes: Wishes, until: int) -> Scenario:
+    """What goes to everybody goes to newcomers, too, and they send as much as the others."""
+    gone = [departure.process for departure in scenario.departures]
+    stay = [name for name in scenario.processes if name not in gone]
+    names = [f"{name}.2" for name in gone] + [f"new{at}" for at in range(1, wishes.join + 1)]
+    joins = []
+    for at, name in enumerate(names[: wishes.join]):
+        when = rng.randrange(until // 4, until // 2) if at >= len(gone) else scenario.departures[at].at + 1
+        joins.append(Join(process=name, at=when, by=rng.choice(stay), starts=when))
+    new = tuple(join.process for join in joins)
+    everybody = (*scenario.processes, *new)
+    one = traits.destinations is Destinations.ONE
+    operations = [o if one else replace(o, to=everybody) for o in scenario.operations]
+    for join in joins:
+        for _ in range(-(-wishes.messages // len(scenario.processes))):
+            to = (rng.choice([name for name in everybody if name != join.process]),) if one else everybody
+            operations.append(Operation(process=join.process, at=join.at + rng.randrange(until), to=to))
+    operations.sort(key=lambda operation: operation.at)
+    return replace(scenario, joins=tuple(joins), operations=tuple(operations))
 
 
 def process_names(count: int) -> tuple[str, ...]:

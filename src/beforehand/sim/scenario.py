@@ -28,6 +28,7 @@ __all__ = [
     "Delay",
     "DelayKind",
     "Departure",
+    "Join",
     "Operation",
     "Partition",
     "Pause",
@@ -151,6 +152,16 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """At a time, `by` admits `process`, which is new and starts at `starts`: before or after that."""
+
+    process: str
+    at: int
+    by: str
+    starts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One run of `protocol`. The defaults are a reliable network without faults."""
 
@@ -160,7 +171,7 @@ class Scenario:
     seed: int = 0
     options: tuple[tuple[str, int | str | bool], ...] = ()  # Given to the protocol.
     link: bool = False  # Whether a ReliableLink is under it. Needed for loss, and for crashes.
-    membership: bool = False  # Whether a Membership is over it. Needed for departures.
+    membership: bool = False  # Whether a Membership is over it. Needed for departures and joins.
     delay: Delay = Delay()
     loss: float = 0.0
     repeat: float = 0.0
@@ -171,6 +182,7 @@ class Scenario:
     crashes: tuple[Crash, ...] = ()
     clocks: tuple[ClockFault, ...] = ()
     departures: tuple[Departure, ...] = ()
+    joins: tuple[Join, ...] = ()  # Of processes that are not among `processes`: the group is to get larger.
     heal_at: int = 1_000 * MILLISECOND
     settle: int = 20_000 * MILLISECOND
 
@@ -185,6 +197,10 @@ class Scenario:
             raise ValueError("packets are lost in this scenario: it needs the reliable link")
         if self.departures and not self.membership:
             raise ValueError("members leave in this scenario: it needs the membership layer")
+        if self.joins and not (self.membership and self.link):
+            raise ValueError("members join in this scenario: it needs the membership layer and the reliable link")
+        if len({join.process for join in self.joins} - set(self.processes)) < len(self.joins):
+            raise ValueError("who joins is new, and joins once")
         for crash in self.crashes:
             if crash.call < 1 or crash.down < 1:
                 raise ValueError("a crash needs a call from 1 and a time to be down")
@@ -193,14 +209,20 @@ class Scenario:
         self._refuse_strangers()
 
     def _refuse_strangers(self) -> None:
-        members = set(self.processes)
+        members = {*self.processes, *self.newcomers}
         named = [o.process for o in self.operations] + [p for o in self.operations for p in o.to]
         named += [p for c in self.clogs for p in (c.sender, c.to)] + [p for x in self.partitions for p in x.side]
         named += [x.process for x in self.pauses] + [x.process for x in self.crashes]
         named += [x.process for x in self.clocks] + [p for x in self.departures for p in (x.process, x.by)]
+        named += [x.by for x in self.joins]
         for name in named:
             if name not in members:
                 raise ValueError(f"{name!r} is not a process of the scenario")
+
+    @property
+    def newcomers(self) -> tuple[str, ...]:
+        """The processes that join."""
+        return tuple(join.process for join in self.joins)
 
 
 def write_scenario(scenario: Scenario) -> bytes:

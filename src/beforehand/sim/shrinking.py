@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from beforehand.sim.scenario import Delay, DelayKind, Scenario
+from beforehand.sim.scenario import Delay, DelayKind, Join, Scenario
 
 __all__ = ["shrink"]
 
@@ -38,8 +38,8 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         for start in range(0, operations, size):
             yield without_operations(scenario, set(range(start, min(start + size, operations))))
         size //= 2
-    for name in ("departures", "crashes", "partitions", "clogs", "pauses", "clocks"):
-        entries = getattr(scenario, name)
+    for name in ("joins", "departures", "crashes", "partitions", "clogs", "pauses", "clocks"):
+        entries: Any = getattr(scenario, name)
         if len(entries) > 1:
             yield _with(scenario, name, ())
         for at in range(len(entries)):
@@ -51,7 +51,7 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, repeat=0.0)
     if scenario.delay != Delay(kind=DelayKind.CONSTANT):
         yield replace(scenario, delay=Delay(kind=DelayKind.CONSTANT))
-    if scenario.membership and not scenario.departures:
+    if scenario.membership and not scenario.departures and not scenario.joins:
         yield replace(scenario, membership=False)
     if scenario.link and not (scenario.loss or scenario.crashes or scenario.partitions or scenario.membership):
         yield replace(scenario, link=False, repeat=0.0, fifo=True)
@@ -76,8 +76,29 @@ def without_operations(scenario: Scenario, gone: set[int]) -> Scenario:
 
 
 def _with(scenario: Scenario, name: str, entries: tuple[Any, ...]) -> Scenario:
+    if name == "joins":
+        return _without_newcomers(scenario, set(scenario.joins) - set(entries))
     change: dict[str, Any] = {name: entries}
     return replace(scenario, **change)
+
+
+def _without_newcomers(scenario: Scenario, joins: set[Join]) -> Scenario:
+    """Nobody sends to them any more, they do nothing, and no fault names them."""
+    gone = {join.process for join in joins}
+    operations = [
+        replace(o, to=tuple(p for p in o.to if p not in gone)) for o in scenario.operations if o.process not in gone
+    ]
+    return replace(
+        scenario,
+        joins=tuple(join for join in scenario.joins if join not in joins),
+        operations=tuple(o for o in operations if o.to),
+        departures=tuple(x for x in scenario.departures if not {x.process, x.by} & gone),
+        crashes=tuple(x for x in scenario.crashes if x.process not in gone),
+        pauses=tuple(x for x in scenario.pauses if x.process not in gone),
+        clocks=tuple(x for x in scenario.clocks if x.process not in gone),
+        clogs=tuple(x for x in scenario.clogs if not {x.sender, x.to} & gone),
+        partitions=tuple(x for x in scenario.partitions if not set(x.side) & gone),
+    )
 
 
 def _without_a_process(scenario: Scenario) -> Iterator[Scenario]:
@@ -89,6 +110,7 @@ def _without_a_process(scenario: Scenario) -> Iterator[Scenario]:
     busy = {o.process for o in scenario.operations}
     busy |= {x.process for x in scenario.crashes} | {x.process for x in scenario.pauses}
     busy |= {x.process for x in scenario.clocks} | {p for x in scenario.departures for p in (x.process, x.by)}
+    busy |= {x.by for x in scenario.joins}
     busy |= {p for x in scenario.clogs for p in (x.sender, x.to)} | {p for x in scenario.partitions for p in x.side}
     for name in scenario.processes:
         if name in busy:

@@ -33,9 +33,12 @@ def stack_of(scenario: Scenario) -> Callable[[str, View], DeliveryProtocol]:
         return made
 
     def make(name: str, view: View) -> DeliveryProtocol:
-        made = bare(name, view)
-        if scenario.membership:
+        if scenario.membership and name in scenario.newcomers:
+            made: DeliveryProtocol = Membership.joining(name, bare, notice_interval=5 * longest)
+        elif scenario.membership:
             made = Membership(name, view, bare, notice_interval=5 * longest)
+        else:
+            made = bare(name, view)
         if not scenario.link:
             return made
         return ReliableLink(

@@ -8,11 +8,13 @@ What it asks, in this order:
   integrity    nothing is delivered that was not sent, to whom it was not sent, or twice
   agreement    those who stay deliver the same in each view, and agree on the views
   completeness everything sent by a process that stayed is delivered to every destination that stayed
-  liveness     the world came to rest in time, and nothing waits
+  liveness     the world came to rest in time, nothing waits, and who was to join did
 
 Members that left are out of completeness, and their deliveries out of the total order: the guarantee is for those who
-stay. A message that the protocol set aside and said so (`Discard`) is no loss. Where a counter came to its end and
-the protocol said so, it need not go on: orders and integrity are asked for, completeness and liveness are not.
+stay. Members that joined are in it from their first view on; one that never was in a view, for the member that was
+asked to admit it left, is out of it. A message that the protocol set aside and said so (`Discard`) is no loss. Where
+a counter came to its end and the protocol said so, it need not go on: orders and integrity are asked for,
+completeness and liveness are not.
 
 Where levels are mixed, the level of the message that might come too early decides (see `Level`): a FIFO message may
 overtake what its sender had received, and has no place in the total order. Then a process may know of a message that
@@ -231,8 +233,9 @@ def _liveness(world: World) -> list[str]:
     failures = []
     if not world.quiet:
         failures.append(f"the world had not come to rest {world.scenario.settle} ns after the last fault")
+    failures += _outside(world)
     for member in world.members.values():
-        if member.gone:
+        if member.gone or not _ever_inside(world, member.name):
             continue
         if member.operations:
             failures.append(f"{member.name} could not send {len(member.operations)} of its messages")
@@ -243,3 +246,19 @@ def _liveness(world: World) -> list[str]:
                 f"for {waits.what} {waits.number} of {waits.process}"
             )
     return failures
+
+
+def _outside(world: World) -> list[str]:
+    """Newcomers that are still outside although who was to admit them is there, or somebody has them in its view."""
+    departed, views = world.record.departed, world.record.views
+    seen = {name for process, installed in views.items() if process not in departed for name in installed[-1][1]}
+    return [
+        f"{join.process} never became a member: {join.by} was to admit it"
+        for join in world.scenario.joins
+        if join.process not in views and join.process not in departed
+        if join.by not in departed or join.process in seen
+    ]
+
+
+def _ever_inside(world: World, process: str) -> bool:
+    return process in world.scenario.processes or process in world.record.views

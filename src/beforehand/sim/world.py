@@ -32,7 +32,7 @@ from beforehand.sim.coverage import COUNTER_AT_END, FULL_BUFFER, Sights
 from beforehand.sim.local_clock import LocalClock
 from beforehand.sim.network import Network
 from beforehand.sim.record import Record
-from beforehand.sim.scenario import Crash, Operation, Point, Scenario
+from beforehand.sim.scenario import Crash, Join, Operation, Point, Scenario
 
 __all__ = ["Application", "Member", "World"]
 
@@ -94,7 +94,7 @@ class World:
                 LocalClock(clocks.get(name)),
                 [crash for crash in scenario.crashes if crash.process == name],
             )
-            for name in scenario.processes
+            for name in (*scenario.processes, *scenario.newcomers)
         }
         self._sights: Final = Sights(self.record.seen)
         self._frames_seen: dict[tuple[str, str], int] = {}
@@ -108,9 +108,14 @@ class World:
         for member in self.members.values():
             for at in sorted({operation.at for operation in member.operations} | {scenario.heal_at}):
                 self._enter(at, self._do_operations, member)
-            self._enter(0, self._tick, member, None)
+            if member.name in scenario.processes:
+                self._enter(0, self._tick, member, None)
         for departure in scenario.departures:
             self._enter(departure.at, self._depart, departure.process, departure.by)
+        for join in scenario.joins:
+            self.members[join.process].up = False
+            self._enter(join.starts, self._start, self.members[join.process])
+            self._enter(join.at, self._admit, join)
 
     def run(self) -> Record:
         """Until nothing more happens, or the time to settle is over."""
@@ -162,7 +167,7 @@ class World:
 
     def _do_operations(self, member: Member) -> None:
         """Send what is due: operations of one process are done in their order."""
-        while member.operations and member.up and not member.gone:
+        while member.operations and member.up and not member.gone and self._is_member(member):
             operation = member.operations[0]
             early = operation.after > member.delivered and self.now < self.scenario.heal_at
             if early or operation.at > self.now:
@@ -218,12 +223,38 @@ class World:
             self.record.note(process, "stop", leaver.clock.read(self.now))
         if actor.gone:
             return
-        if not actor.up:
+        if not actor.up or self._is_awaited(process, by):
             self._enter(self.now + RETRY_AFTER, self._depart, process, by)
             return
         act: Any = actor.protocol
         if not self._call(actor, lambda now: act.leave(now=now) if process == by else act.evict((process,), now=now)):
             self._enter(self.now + RETRY_AFTER, self._depart, process, by)
+
+    def _start(self, member: Member) -> None:
+        """A newcomer begins, and waits for its welcome."""
+        if not member.stopped:
+            member.up = True
+            self.record.note(member.name, "start", member.clock.read(self.now))
+            self._tick(member, None)
+
+    def _admit(self, join: Join) -> None:
+        actor = self.members[join.by]
+        if actor.gone:
+            return
+        act: Any = actor.protocol
+        ready = actor.up and self._is_member(actor)
+        if not ready or not self._call(actor, lambda now: act.admit((join.process,), now=now)):
+            self._enter(self.now + RETRY_AFTER, self._admit, join)
+
+    def _is_member(self, member: Member) -> bool:
+        """Whether the process was a member from the start, or was welcomed: by what it told, not by its state."""
+        return member.name in self.scenario.processes or member.name in self.record.views
+
+    def _is_awaited(self, process: str, by: str) -> bool:
+        """Whether one that is to be evicted is a newcomer that `by` does not have in its view yet, but will."""
+        join = next((join for join in self.scenario.joins if join.process == process), None)
+        known = any(process in members for _, members, _ in self.record.views.get(by, ()))
+        return join is not None and not known and join.by not in self.record.departed
 
     def _call(self, member: Member, act: Callable[[int], list[Effect]]) -> bool:
         """One call of a protocol and the performing of its effects; False if the process died and it was undone."""
@@ -302,6 +333,8 @@ class World:
         if member.name not in view and not member.gone:
             member.gone = True
             self.record.departed[member.name] = self.now
+        if member.operations and self.scenario.joins:
+            self._enter(self.now, self._do_operations, member)  # It may be one that could not send before.
 
     def _transmit(self, member: Member, effect: Transmit) -> None:
         packet = effect.packet

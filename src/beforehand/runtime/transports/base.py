@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
@@ -31,8 +31,9 @@ class Identity:
     group: str
     process: str
     incarnation: str
-    peers: Mapping[str, str]  # The addresses of the other members, by name. Nobody else is let in.
+    peers: dict[str, str]  # The addresses of the other members, by name. Nobody else is let in; `meet` adds to them.
     remember: Callable[[str, str], bool]  # A member, and its incarnation: whether it is the one that we know.
+    waiting: bool = False  # It is to join: it listens to all peers, and goes to those only that it is told to meet.
 
     def check_incarnation(self, process: str, incarnation: str) -> None:
         """RemoteProtocolError if a member came back as another."""
@@ -57,6 +58,12 @@ class Transport(Protocol):
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:
         """Begin to bring packets to this member, at its own address, after a position. InputError if it cannot."""
+
+    def check(self, address: str) -> None:
+        """InputError if a member at this address could not be met."""
+
+    def meet(self, process: str, address: str) -> None:
+        """From now on this is a member, too, at this address. InputError if it cannot be met; nothing if it was."""
 
     def position(self) -> bytes:
         """How far what was sent to us is taken, for transports that keep it: it goes into the member's state."""

@@ -26,6 +26,12 @@ class DelayedTransport:
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:
         await self._within.start(identity, address, take, position)
 
+    def check(self, address: str) -> None:
+        self._within.check(address)
+
+    def meet(self, process: str, address: str) -> None:
+        self._within.meet(process, address)
+
     def position(self) -> bytes:
         return self._within.position()
 

@@ -98,6 +98,14 @@ class NatsTransport:
         self._tasks.append(asyncio.create_task(self._read()))
         self._tasks.append(asyncio.create_task(self._pump()))
 
+    def check(self, address: str) -> None:
+        """Addresses are not looked at: the stream is where everybody is."""
+
+    def meet(self, process: str, address: str) -> None:
+        self._identity.peers[process] = address
+        self._subjects[_subject(self._address, self._identity, process)] = process
+        self.figures.connected.add(process)
+
     def position(self) -> bytes:
         return str(self._sequence).encode()
 

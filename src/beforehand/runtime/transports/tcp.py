@@ -133,12 +133,14 @@ class TcpTransport:
         self._handshakes = 0
         self._said: Final[dict[str, float]] = {}
         self.port = 0
+        self._closing = False
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:  # noqa: ARG002
         self._identity = identity
         self._take = take
         host, port = parse_address(address)
-        self._refuse_open_network(host, identity)
+        for place in (address, *identity.peers.values()):
+            self.check(place)
         context = None if self._tls is None else self._tls.context(server=True)
         self._outgoing_tls = None if self._tls is None else self._tls.context(server=False)
         try:
@@ -146,9 +148,24 @@ class TcpTransport:
         except OSError as error:
             raise InputError(f"{identity.process} cannot listen at {address}: {error.strerror or error}") from None
         self.port = self._server.sockets[0].getsockname()[1]
-        for name, where in identity.peers.items():
-            self._peers[name] = peer = _Outgoing(name, *parse_address(where))
-            self._keep(asyncio.create_task(self._connect(peer)))
+        if not identity.waiting:
+            for name, where in [*identity.peers.items()]:
+                self.meet(name, where)
+
+    def check(self, address: str) -> None:
+        place, _ = parse_address(address)
+        if self._key is None and self._tls is None and not is_loopback(place):
+            raise InputError(
+                f"{place} is not this machine: a group beyond it needs a key or TLS, for packets could be forged"
+            )
+
+    def meet(self, process: str, address: str) -> None:
+        if process in self._peers:
+            return
+        self.check(address)
+        self._identity.peers[process] = address
+        self._peers[process] = peer = _Outgoing(process, *parse_address(address))
+        self._keep(asyncio.create_task(self._connect(peer)))
 
     def position(self) -> bytes:
         return b""  # Nothing is kept on the way.
@@ -168,17 +185,9 @@ class TcpTransport:
     async def close(self) -> None:
         if not hasattr(self, "_server"):
             return
+        self._closing = True
         self._server.close()
         await cancel_all(self._tasks)
-
-    def _refuse_open_network(self, host: str, identity: Identity) -> None:
-        if self._key is not None or self._tls is not None:
-            return
-        for place in (host, *(parse_address(address)[0] for address in identity.peers.values())):
-            if not is_loopback(place):
-                raise InputError(
-                    f"{place} is not this machine: a group beyond it needs a key or TLS, for packets could be forged"
-                )
 
     # Out.
 
@@ -263,6 +272,9 @@ class TcpTransport:
     # In.
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._closing:  # It was let in just before the end: nobody is left to greet it.
+            writer.close()
+            return
         self._keep(asyncio.create_task(self._accept(reader, writer)))
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,7 +15,7 @@ from beforehand.sim.explorer.plan import explorable
 
 __all__ = ["main"]
 
-KINDS = ("bare", "link", "departures")
+KINDS = ("bare", "link", "departures", "joins")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -29,12 +29,13 @@ from beforehand.ordering import (
     Sent,
     Transmit,
 )
-from beforehand.sim.explorer.operations import EVICT, FORCE, LEAVE
+from beforehand.sim.explorer.operations import ADMIT, EVICT, FORCE, LEAVE
 from beforehand.sim.explorer.oracle import Happening, What, bit_of
 from beforehand.sim.explorer.post import Post
 
-__all__ = ["STOPPED", "Automaton", "Cut", "Step"]
+__all__ = ["OUTSIDE", "STOPPED", "Automaton", "Cut", "Step"]
 
+OUTSIDE: Final = "nobody has welcomed it"
 STOPPED: Final = 0
 """The cell of a process that has stopped for good."""
 
@@ -188,6 +189,11 @@ class Automaton:
             left: list[Effect] = protocol.leave(now=NOW)
             return left
         names = [name for at, name in enumerate(self._names) if operation >> at & 1]
+        if not _welcomed(protocol):
+            return None
+        if operation & ADMIT:
+            admitted: list[Effect] = protocol.admit(names, now=NOW)
+            return admitted
         if operation & EVICT:
             evicted: list[Effect] = protocol.evict(names, now=NOW, force=bool(operation & FORCE))
             return evicted
@@ -266,7 +272,14 @@ def _changes(protocol: Any) -> bool:
     return hasattr(protocol, "flushing") or hasattr(getattr(protocol, "within", None), "flushing")
 
 
+def _welcomed(protocol: Any) -> bool:
+    """Whether it is a member: not if it is to join and was not told of a view yet."""
+    return bool(getattr(getattr(protocol, "within", None), "welcomed", True))
+
+
 def _waiting(protocol: DeliveryProtocol) -> str:
+    if not _welcomed(protocol):
+        return OUTSIDE
     for pending in protocol.pending():
         waits = pending.waits_for
         return f"{pending.message.id} waits for {waits.what} {waits.number} of {waits.process}"

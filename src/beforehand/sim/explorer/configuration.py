@@ -13,13 +13,14 @@ from typing import Any, Final
 
 from beforehand.clocks import View
 from beforehand.ordering import Channels, DeliveryProtocol, Destinations, Membership, ReliableLink, Traits
-from beforehand.sim.explorer.operations import EVICT, FORCE, LEAVE, describe
+from beforehand.sim.explorer.operations import ADMIT, EVICT, FORCE, LEAVE, describe
 
 __all__ = [
     "PROCESSES",
     "Configuration",
     "Faults",
     "Stack",
+    "admissions",
     "departures",
     "duels",
     "leavings",
@@ -39,10 +40,13 @@ class Stack:
     starts: tuple[int, ...] = ()  # Per process the option `start`; empty: as it is by default.
     link: Any = None  # `ReliableLink`; None: the network itself keeps what the protocol needs.
     membership: Any = None  # `Membership`; needs the link.
+    newcomer: int | None = None  # The process at this position is not a member at first; needs the membership.
 
     def __post_init__(self) -> None:
         if self.membership is not None and self.link is None:
             raise ValueError("a membership needs the reliable link")
+        if self.newcomer is not None and self.membership is None:
+            raise ValueError("a newcomer needs the membership")
 
     @property
     def traits(self) -> Traits:
@@ -65,21 +69,29 @@ class Stack:
             return made
 
         name = view.processes[position]
-        made = bare(name, view) if self.membership is None else self.membership(name, view, bare, notice_interval=1)
+        if self.newcomer is not None:
+            view = View(p for at, p in enumerate(view.processes) if at != self.newcomer)
+        if position == self.newcomer:
+            made: DeliveryProtocol = self.membership.joining(name, bare, notice_interval=1)
+        elif self.membership is not None:
+            made = self.membership(name, view, bare, notice_interval=1)
+        else:
+            made = bare(name, view)
         if self.link is None:
             return made
         ordered = True if self.membership is not None else None
         linked: DeliveryProtocol = self.link(made, ordered=ordered, resend_after=1, resend_max=1)
         return linked
 
-    def linked(self, *, membership: bool = False) -> Stack:
-        """The same over a reliable link, and with a membership if asked for."""
+    def linked(self, *, membership: bool = False, newcomer: int | None = None) -> Stack:
+        """The same over a reliable link, and with a membership and a newcomer if asked for."""
         return Stack(
             protocol=self.protocol,
             options=self.options,
             starts=self.starts,
             link=ReliableLink,
             membership=Membership if membership else None,
+            newcomer=newcomer,
         )
 
 
@@ -188,6 +200,19 @@ def leavings(lines: tuple[tuple[int, ...], ...], *, leaver: int, **faults: int) 
         changed = list(lines)
         changed[leaver] = (*lines[leaver][:at], LEAVE, *lines[leaver][at:])
         yield Configuration(operations=tuple(changed), faults=Faults(**faults))
+
+
+def admissions(lines: tuple[tuple[int, ...], ...], *, newcomer: int, by: int) -> Iterator[Configuration]:
+    """`by` admits `newcomer` after any number of its own sends, and one of both may crash and come back at any step;
+    or `by` stops for good at any step of that, and the third process evicts it by force.
+    """
+    third = next(at for at in range(len(lines)) if at not in (newcomer, by))
+    for at in range(len(lines[by]) + 1):
+        changed = list(lines)
+        changed[by] = (*lines[by][:at], ADMIT | 1 << newcomer, *lines[by][at:])
+        yield Configuration(operations=tuple(changed), faults=Faults(crashes=1, crashing=1 << by | 1 << newcomer))
+        changed[third] = (*lines[third], EVICT | FORCE | 1 << by)
+        yield Configuration(operations=tuple(changed), faults=Faults())
 
 
 def _destinations(traits: Traits, sender: int, processes: int) -> list[int]:

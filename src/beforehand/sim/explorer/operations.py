@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["EVICT", "FORCE", "LEAVE", "describe", "members"]
+__all__ = ["ADMIT", "EVICT", "FORCE", "LEAVE", "describe", "members"]
 
 EVICT: Final = 1 << 8
 """With this bit: evict the processes of the mask. Without: send a message to them."""
@@ -15,6 +15,10 @@ FORCE: Final = 1 << 9
 
 LEAVE: Final = 1 << 10
 """Leave the group; no mask."""
+
+
+ADMIT: Final = 1 << 11
+"""With this bit: admit the processes of the mask."""
 
 
 def members(mask: int, names: Sequence[str]) -> list[str]:
@@ -29,4 +33,6 @@ def describe(operation: int, names: Sequence[str]) -> str:
     whom = " ".join(members(operation, names))
     if operation & EVICT:
         return f"evict {whom}{' by force' if operation & FORCE else ''}"
+    if operation & ADMIT:
+        return f"admit {whom}"
     return f"send to {whom}"

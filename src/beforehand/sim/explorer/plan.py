@@ -5,6 +5,8 @@
   link          over a `ReliableLink`, in any order, with one loss, one repetition and one crash
   departures    with a `Membership`: c is evicted by a, which may crash and come back at any step; a stops for good
                 while it evicts c, and b evicts both; a and b both evict c; c leaves
+  joins         with a `Membership` of a and b: a admits c, and a or c may crash and come back at any step; a stops
+                for good while it admits c, and b evicts it
 
 A part is one stack with so many messages.
 """
@@ -23,6 +25,7 @@ from beforehand.sim.explorer.configuration import (
     Configuration,
     Faults,
     Stack,
+    admissions,
     departures,
     duels,
     leavings,
@@ -61,7 +64,7 @@ class Part:
     name: str
     stack: Stack
     messages: int
-    kind: str  # `bare`, `link` or `departures`.
+    kind: str  # `bare`, `link`, `departures` or `joins`.
 
     def configurations(self) -> Iterator[Configuration]:
         symmetric = self.stack.traits.name in SYMMETRIC and not self.stack.starts
@@ -72,6 +75,9 @@ class Part:
                     yield from successions(lines, victim=2, by=0)
                     yield from duels(lines, victim=2)
                     yield from leavings(lines, leaver=2)
+            case "joins":
+                for lines in sendings(self.stack.traits, self.messages):
+                    yield from admissions(lines, newcomer=2, by=0)
             case _:
                 for lines in sendings(self.stack.traits, self.messages, symmetric=symmetric):
                     yield Configuration(operations=lines, faults=faults_of(self.stack))
@@ -119,4 +125,10 @@ def parts(protocol: Any, *, messages_max: int = MESSAGES_MAX) -> Iterator[Part]:
                         stack=stack.linked(membership=True),
                         messages=messages,
                         kind="departures",
+                    )
+                    yield Part(
+                        name=f"{label} joins {messages}",
+                        stack=stack.linked(membership=True, newcomer=2),
+                        messages=messages,
+                        kind="joins",
                     )

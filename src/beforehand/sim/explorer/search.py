@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from beforehand.clocks import View
-from beforehand.sim.explorer.automaton import Automaton
+from beforehand.sim.explorer.automaton import OUTSIDE, Automaton
 from beforehand.sim.explorer.configuration import PROCESSES, Configuration, Stack
 from beforehand.sim.explorer.counterexample import Counterexample
 from beforehand.sim.explorer.moves import Label, Moves, State
@@ -217,6 +217,8 @@ class _Search:
         members = [(at, automaton, state[at]) for at, automaton in enumerate(self._explorer.automata)]
         stays = [not (automaton.departed[cell] or gone >> at & 1) for at, automaton, cell in members]
         for at, automaton, cell in members:
+            if automaton.waiting[cell] == OUTSIDE and self._configuration.stopping:
+                continue  # Who was to admit it stopped; if somebody has it in its view, that one waits for it.
             if stays[at] and automaton.waiting[cell]:
                 return f"{automaton.name} is stuck: {automaton.waiting[cell]}"
         for entry in oracle.live:
