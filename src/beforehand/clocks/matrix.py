@@ -54,8 +54,6 @@ class MatrixStamp(Stamp):
         if type(self.view) is not View or type(self.counts) is not tuple:
             raise LocalProtocolError("a matrix is a tuple of counts in a view")
         self.view.position(self.sender)
-        if not all(type(count) is int and count >= 0 for count in self.counts):
-            raise LocalProtocolError("a matrix has counts from 0")
         if len(self.counts) != len(self.view.processes) ** 2:
             raise LocalProtocolError("the matrix does not have the size of the view")
 
