@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # No deadline and no health check on speed: these machines are noisy, and speed is for benchmarks/.
 settings.register_profile("beforehand", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -15,3 +21,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests of all folders: a process has one at a time, and starting one takes ten seconds."""
+    from beforehand.pipeline.session import session
+
+    with session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}) as one:
+        yield one

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("spark")
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "what-led-to-this.ipynb"
 

@@ -20,7 +20,7 @@ from beforehand.notebook.tables import shown, table
 from beforehand.pipeline import session
 from history_directories import random_events
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("spark")
 
 HOSTILE = "</td><script>alert(1)</script>\u202e\x1b[2J"
 

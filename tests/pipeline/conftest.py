@@ -1,8 +1,7 @@
-"""One Spark session for all tests of the pipeline, and history directories that it made of random histories."""
+"""History directories that Spark made of random histories."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +11,6 @@ from history_directories import Case, make_cut_directory, make_pack_directory, r
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    from beforehand.pipeline.session import session
-
-    with session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}) as one:
-        yield one
 
 
 def skewed(execution: str = "") -> list[Event]:
