@@ -5,7 +5,9 @@
 A real `beforehand serve` takes reports from several processes, each over one connection that is kept open. Bodies are
 made before the clock starts (JSON Lines of 1,000 events, gzipped, as the Reporter sends them), for the machine is
 shared by all of them: what making them costs is the reporters' own matter. The reporters own different processes of
-the system and do not wait for each other, so reports come out of order. Writes SERVICE.md.
+the system and have one request under way each, so reports come out of order. Systems report what happens now: no
+reporter is further ahead than `APART` events. A row shows what it costs if they are as far apart as they like, as
+after an outage. Writes SERVICE.md.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import mmap
 import os
 import platform
 import subprocess
@@ -39,11 +42,14 @@ __all__ = ["main", "measure", "report"]
 RESULTS = Path(__file__).parent / "SERVICE.md"
 BATCH = 1_000
 ASKED = 500
+APART = 20_000
+PLACES = "places"
 HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
 WAYS = {
-    "10 processes, the reports carry stamps": (10, True),
-    f"{PROCESSES} processes, the reports carry stamps": (PROCESSES, True),
-    f"{PROCESSES} processes, the service stamps": (PROCESSES, False),
+    "10 processes, the reports carry stamps": (10, True, APART),
+    f"{PROCESSES} processes, the reports carry stamps": (PROCESSES, True, APART),
+    f"{PROCESSES} processes, the service stamps": (PROCESSES, False, APART),
+    "10 processes, the reports carry stamps, reporters far apart": (10, True, sys.maxsize),
 }
 AIMS = {True: 20_000, False: 8_000}
 PAST_AIM_MS = 50
@@ -86,29 +92,47 @@ def serving(store: Path) -> Iterator[tuple[psutil.Process, int]]:
 
 
 def make_bodies(folder: Path, events: int, reporters: int, *, processes: int, clocks: bool) -> None:
-    """One folder of gzipped bodies per reporter; a process of the system belongs to one of them."""
-    batches: list[list[Event]] = [[] for _ in range(reporters)]
-    counts = [0] * reporters
+    """One folder of gzipped bodies per reporter; a process of the system belongs to one of them.
 
-    def write(at: int) -> None:
+    A body is named by the place of its last event among all events.
+    """
+    batches: list[list[Event]] = [[] for _ in range(reporters)]
+
+    def write(at: int, place: int) -> None:
         body = b"".join(to_json(event) + b"\n" for event in batches[at])
         (folder / str(at)).mkdir(exist_ok=True)
-        (folder / str(at) / f"{counts[at]:06}.gz").write_bytes(gzip.compress(body, compresslevel=1, mtime=0))
-        counts[at] += 1
+        (folder / str(at) / f"{place:09}.gz").write_bytes(gzip.compress(body, compresslevel=1, mtime=0))
         batches[at] = []
 
-    for event in reports(events, clocks=clocks, processes=processes):
+    for place, event in enumerate(reports(events, clocks=clocks, processes=processes)):
         at = int(event.process.rpartition("-")[2]) % reporters
         batches[at].append(event)
         if len(batches[at]) == BATCH:
-            write(at)
+            write(at, place)
     for at in range(reporters):
         if batches[at]:
-            write(at)
+            write(at, events)
+    (folder / PLACES).write_bytes(bytes(8 * reporters))
 
 
-def post(folder: Path, port: int) -> None:
+class Places:
+    """How far each reporter is, in a file that all of them see."""
+
+    def __init__(self, path: Path, own: int) -> None:
+        with path.open("r+b") as file:
+            self._places = memoryview(mmap.mmap(file.fileno(), 0)).cast("q")
+        self._own = own
+
+    def reach(self, place: int, apart: int) -> None:
+        """The own place is this now; waits for those that are further behind than `apart`."""
+        self._places[self._own] = place
+        while min(self._places) < place - apart:
+            time.sleep(0.001)
+
+
+def post(folder: Path, port: int, apart: int) -> None:
     """A reporter: all bodies of a folder, one after the other. Begins when it is told to."""
+    places = Places(folder.parent / PLACES, int(folder.name))
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.connect()
     sys.stdout.write("ready\n")
@@ -116,6 +140,7 @@ def post(folder: Path, port: int) -> None:
     sys.stdin.readline()
     stored = 0
     for file in sorted(folder.iterdir()):
+        places.reach(int(file.stem), apart)
         while True:
             connection.request("POST", "/api/events", file.read_bytes(), HEADERS)
             response = connection.getresponse()
@@ -126,6 +151,7 @@ def post(folder: Path, port: int) -> None:
                 raise SystemExit(f"the service answered {response.status}: {answer}")
             time.sleep(float(response.headers["Retry-After"]))
         stored += answer["stored"]
+    places.reach(sys.maxsize, sys.maxsize)
     sys.stdout.write(f"{stored}\n")
 
 
@@ -167,7 +193,7 @@ def latencies(connection: http.client.HTTPConnection, failures: list[str]) -> di
     return {"median": taken[len(taken) // 2], "p99": taken[max(len(taken) * 99 // 100 - 1, 0)], "most": taken[-1]}
 
 
-def measure(events: int, reporters: int, *, processes: int, clocks: bool) -> dict[str, float]:
+def measure(events: int, reporters: int, *, processes: int, clocks: bool, apart: int) -> dict[str, float]:
     """One way of reporting."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -176,7 +202,7 @@ def measure(events: int, reporters: int, *, processes: int, clocks: bool) -> dic
         make_bodies(bodies, events, reporters, processes=processes, clocks=clocks)
         with serving(folder / "store.db") as (process, port):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-            command = [sys.executable, "-m", "benchmarks.service", "--post", str(port)]
+            command = [sys.executable, "-m", "benchmarks.service", "--post", str(port), str(apart)]
             children = [
                 subprocess.Popen(
                     [*command, str(bodies / str(at))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -229,8 +255,8 @@ def report(events: int, reporters: int) -> Iterator[str]:
     packages = ("fastapi", "uvicorn", "msgspec")
     yield f"- Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in packages)
     yield (
-        f"- {events:,} events, from {reporters} reporting processes that do not wait for "
-        f"each other, {BATCH:,} events in a request, gzipped"
+        f"- {events:,} events, from {reporters} reporting processes, each at most {APART:,} events ahead of the last "
+        f"(but for the last row), {BATCH:,} events in a request, gzipped"
     )
     yield ""
     yield (
@@ -239,8 +265,8 @@ def report(events: int, reporters: int) -> Iterator[str]:
         "| aim, p99 |"
     )
     yield "|---|---|---|---|---|---|---|---|"
-    for name, (processes, clocks) in WAYS.items():
-        found = measure(events, reporters, processes=processes, clocks=clocks)
+    for name, (processes, clocks, apart) in WAYS.items():
+        found = measure(events, reporters, processes=processes, clocks=clocks, apart=apart)
         yield (
             f"| {name} | {found['per_second']:,.0f} | {AIMS[clocks]:,} | {found['per_second_stamped']:,.0f} "
             f"| {found['per_second_of_processor']:,.0f} "
@@ -258,7 +284,7 @@ def report(events: int, reporters: int) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--post"]:
-        post(Path(arguments[2]), int(arguments[1]))
+        post(Path(arguments[3]), int(arguments[1]), int(arguments[2]))
         return 0
     events = int(arguments[0]) if arguments else 1_000_000
     reporters = int(arguments[1]) if len(arguments) > 1 else 4

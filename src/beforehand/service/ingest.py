@@ -15,6 +15,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -186,13 +187,13 @@ class Ingest:
             rejected -= len(refused)
             receipts.append(
                 Receipt(
-                    stored=sum(at in own for at in admission.places),
-                    repeated=sum(at in own for at in admission.repeated),
-                    conflicts=sum(at in own for at in admission.conflicts),
+                    stored=_count(admission.places, own),
+                    repeated=_count(admission.repeated, own),
+                    conflicts=_count(admission.conflicts, own),
                     rejected=len(refused) + (rejected if number == last else 0),
                     stamped=observer.stamped if number == last else 0,
                     cursor=ledger.seq,
-                    waiting=sum(at in own for at in waiting),
+                    waiting=_count(waiting, own),
                     refused=refused,
                 )
             )
@@ -229,3 +230,8 @@ class Ingest:
 
 def _by_clock(event: Pending) -> int:
     return NO_TIME if event.time is None else event.time
+
+
+def _count(places: list[int], own: range) -> int:
+    """How many of these places, which grow, are in a batch."""
+    return bisect_left(places, own.stop) - bisect_left(places, own.start)

@@ -36,6 +36,7 @@ class Pending:
         "deaf",
         "expired",
         "index",
+        "key",
         "name",
         "own",
         "process",
@@ -50,6 +51,7 @@ class Pending:
     def __init__(self, process: Process, index: int, time: int | None, name: str, content: bytes | None) -> None:
         self.process: Final = process
         self.index: Final = index
+        self.key: Final[Key] = (process.id, index)
         self.time: Final = time
         self.name: Final = name
         self.content: Final = content
@@ -63,10 +65,6 @@ class Pending:
         self.expired = False  # Its deadline has passed: what is missing is given up.
         self.deaf = False  # Its clock is part of a cycle and is not followed.
         self.stored = False  # The store has it, waiting.
-
-    @property
-    def key(self) -> Key:
-        return self.process.id, self.index
 
     @property
     def id(self) -> EventId:

@@ -22,7 +22,7 @@ class Settings:
     rejected_max: int = 100_000  # Rejections that are kept; the others are only counted.
     steps_max: int = 20_000  # Events that one transaction stamps, raises or completes beyond its own batch.
     stamps_kept: int = 65_536  # Recent stamps in memory.
-    waiting_kept: int = 20_000  # Events that wait, in memory; if more do, the store has them.
+    waiting_kept: int = 100_000  # Events that wait, in memory; if more do, the store has them.
     processes_kept: int = 100_000  # Processes in memory; beyond, all are read again from the store.
     readers_max: int = 8  # Connections that read at the same time; a ninth waits.
     power_safe: bool = False  # Wait for the disk at every commit, so that power loss takes nothing either.

@@ -20,7 +20,7 @@ __all__ = ["Spot", "Waiting"]
 Spot = tuple[int, int] | tuple[int, str]
 """What is waited for: an event, or a message of an execution."""
 
-WEIGHT_MAX: Final = 64 << 20
+WEIGHT_MAX: Final = 256 << 20
 """Bytes, about: of contents, and of clocks at `_ENTRY` for each entry."""
 _ENTRY: Final = 80
 
