@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,36 @@ def test_connections_beyond_their_number_are_closed_at_once(tmp_path: Path) -> N
                 continue  # Until it has seen that the three are gone.
         else:
             pytest.fail("the connections that were closed keep their places")
+
+
+def test_one_address_does_not_take_all_connections(tmp_path: Path) -> None:
+    def asked(connection: socket.socket) -> bytes:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return connection.recv(2_000)
+
+    def connected(source: str) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", service.port), timeout=10, source_address=(source, 0))
+
+    with (
+        running(tmp_path, limits=Limits(connections_max=4, connections_per_address_max=2)) as service,
+        connected("127.0.0.2") as first,
+        connected("127.0.0.2") as second,
+        connected("127.0.0.2") as third,
+        connected("127.0.0.3") as other,
+    ):
+        assert b" 200 " in asked(first)
+        assert b" 200 " in asked(second)
+        with suppress(ConnectionError):
+            assert asked(third) == b""
+        assert b" 200 " in asked(other)
+        first.close()
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            with suppress(ConnectionError), connected("127.0.0.2") as again:
+                if b" 200 " in asked(again):
+                    break
+        else:
+            pytest.fail("the connection that was closed keeps its place")
 
 
 def test_a_head_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from beforehand.service.subscriptions import (
     checked_addresses,
     parse_target,
 )
-from beforehand.service.subscriptions.addresses import is_public
+from beforehand.service.subscriptions.addresses import RESOLVING_MAX, is_public
 
 
 @contextmanager
@@ -222,6 +222,33 @@ def test_the_address_that_was_checked_is_the_one_that_is_called(tmp_path: Path, 
         assert not deliverer.deliver(made)
         assert connected == [("93.184.215.14", receiver.port)]  # The second one was refused before a connection.
         assert asked == ["hooks.example"] * 2
+
+
+def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: Any) -> None:
+    answering = threading.Event()
+    asked = threading.Semaphore(0)
+
+    def silent(*_: Any, **__: Any) -> Any:
+        asked.release()
+        answering.wait()
+        raise OSError("nobody")
+
+    monkeypatch.setattr(socket, "getaddrinfo", silent)
+    target = parse_target("https://hooks.example/")
+    try:
+        for _ in range(RESOLVING_MAX):
+            with pytest.raises(InputError, match=r"'hooks\.example' is not resolved: no answer within 0\.01 s"):
+                checked_addresses(target, allow_private=False, seconds_max=0.01)
+        with pytest.raises(InputError, match=f"{RESOLVING_MAX} names wait for an answer already"):
+            checked_addresses(target, allow_private=False, seconds_max=0.01)
+    finally:
+        answering.set()
+        for _ in range(RESOLVING_MAX):
+            asked.acquire()
+    while any(thread.name == "beforehand-resolve" for thread in threading.enumerate()):
+        pass
+    with pytest.raises(InputError, match="cannot be resolved: nobody"):
+        checked_addresses(target, allow_private=False)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """Connections: how many at once, and how long one may keep us waiting for the head of a request.
 
 Uvicorn speaks the protocol (`H11Protocol`); it knows no bound on connections that have not asked anything. Beyond
-`Limits.connections_max` a new connection is closed at once. One whose first head is not here within
-`head_seconds_max`, or whose next one is not within that and the time that idle connections are kept, is closed too.
-So is one that takes nothing of an answer for `stalled_seconds_max`: Uvicorn would wait for it for ever.
+`Limits.connections_max`, or `connections_per_address_max` of one address, a new connection is closed at once. One
+whose first head is not here within `head_seconds_max`, or whose next one is not within that and the time that idle
+connections are kept, is closed too. So is one that takes nothing of an answer for `stalled_seconds_max`: Uvicorn
+would wait for it for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,17 +24,22 @@ KEEP_ALIVE_SECONDS = 65
 
 def bounded(limits: Limits) -> type[H11Protocol]:
     """The protocol with these limits."""
+    held: Counter[str] = Counter()  # Connections by address.
 
     class Bounded(H11Protocol):
+        _address = ""
         _since = 0.0  # When the head of a request began to be waited for.
         _watch: asyncio.TimerHandle | None = None
         _stalled: tuple[int, float] | None = None  # What of an answer was not taken, and since when.
 
         def connection_made(self, transport: Any) -> None:
-            if len(self.connections) >= limits.connections_max:
+            address = str((transport.get_extra_info("peername") or ("",))[0])
+            if len(self.connections) >= limits.connections_max or held[address] >= limits.connections_per_address_max:
                 transport.abort()
                 return
             super().connection_made(transport)
+            self._address = address
+            held[address] += 1
             self._since = self.loop.time()
             self._watch = self.loop.call_later(limits.head_seconds_max, self._look)
 
@@ -44,6 +51,9 @@ def bounded(limits: Limits) -> type[H11Protocol]:
             if self._watch is not None:
                 self._watch.cancel()
             if self.transport is not None:
+                held[self._address] -= 1
+                if not held[self._address]:
+                    del held[self._address]
                 super().connection_lost(exc)
 
         def on_response_complete(self) -> None:

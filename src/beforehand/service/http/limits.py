@@ -29,6 +29,7 @@ class Limits:
     rate_burst: int = 5_000  # and at once.
     clients_max: int = 10_000  # Whose rates are remembered; then the one not seen for longest is forgotten.
     connections_max: int = 1_000
+    connections_per_address_max: int = 500  # Of them, so that one machine cannot take them all.
     reads_max: int = 8  # Questions at work at the same time,
     reads_waiting_max: int = 64  # and waiting for their turn.
     writes_waiting_max: int = 64  # Batches that wait for the writer.

@@ -6,20 +6,28 @@
 2. The name is resolved once per attempt. What was checked is what is connected to, so a name that resolves to
    something else a moment later (DNS rebinding) gains nothing.
 3. `http` and `https` only; no user and password in the address.
+4. A name server that does not answer is waited for `RESOLVE_SECONDS` at most. The system goes on waiting in a thread
+   that nobody waits for; at most `RESOLVING_MAX` of them are, and then names are refused until one ends.
 """
 
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from queue import Empty, SimpleQueue
 from typing import Final
 from urllib.parse import urlsplit
 
 from beforehand.errors import InputError
 
-__all__ = ["Target", "checked_addresses", "is_public", "parse_target"]
+__all__ = ["RESOLVE_SECONDS", "RESOLVING_MAX", "Target", "checked_addresses", "is_public", "parse_target"]
+
+RESOLVE_SECONDS: Final = 5.0
+RESOLVING_MAX: Final = 16
+_resolving: Final = threading.BoundedSemaphore(RESOLVING_MAX)
 
 _URL_MAX: Final = 2_000
 _NAT64: Final = IPv6Network("64:ff9b::/96")
@@ -76,13 +84,9 @@ def is_public(address: str) -> bool:
     )
 
 
-def checked_addresses(target: Target, *, allow_private: bool) -> list[str]:
+def checked_addresses(target: Target, *, allow_private: bool, seconds_max: float = RESOLVE_SECONDS) -> list[str]:
     """The addresses of a target's host that may be connected to. `InputError` if there is none."""
-    try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise InputError(f"the host {target.host[:100]!r} cannot be resolved: {error}") from None
-    addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+    addresses = _resolved(target, seconds_max)
     allowed = [address for address in addresses if allow_private or is_public(address)]
     if not allowed:
         raise InputError(
@@ -90,6 +94,31 @@ def checked_addresses(target: Target, *, allow_private: bool) -> list[str]:
             "targets have to be allowed when the service is started"
         )
     return allowed
+
+
+def _resolved(target: Target, seconds_max: float) -> list[str]:
+    shown = repr(target.host[:100])
+    if not _resolving.acquire(blocking=False):
+        raise InputError(f"the host {shown} is not resolved: {RESOLVING_MAX} names wait for an answer already")
+    answers: SimpleQueue[list[str] | Exception] = SimpleQueue()
+
+    def resolve() -> None:
+        try:
+            found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+            answers.put(list(dict.fromkeys(str(info[4][0]) for info in found)))
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+        finally:
+            _resolving.release()
+
+    threading.Thread(target=resolve, name="beforehand-resolve", daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds_max)
+    except Empty:
+        raise InputError(f"the host {shown} is not resolved: no answer within {seconds_max:g} s") from None
+    if isinstance(answer, Exception):
+        raise InputError(f"the host {shown} cannot be resolved: {answer}")
+    return answer
 
 
 def _meant(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
