@@ -208,7 +208,7 @@ def test_the_command_explores_and_reports(tmp_path: Path, capsys: pytest.Capture
     [
         (["timed-delivery", "--kind", "departures"], "timed-delivery goes by clocks"),
         (["causal-merge"], "causal-merge goes by clocks"),
-        (["fifo", "independent-sends", "--kind", "joins"], "independent-sends has no views: its members stay"),
+        (["independent-sends", "--kind", "joins"], "independent-sends has no views: its members stay"),
     ],
 )
 def test_a_protocol_of_which_nothing_can_be_explored_is_told_of(
