@@ -9,6 +9,7 @@ import pytest
 from beforehand.clocks import View
 from beforehand.errors import LocalProtocolError, NotInViewError, RemoteProtocolError
 from beforehand.ordering import (
+    PROTOCOLS,
     CausalBroadcast,
     Coordinator,
     Fifo,
@@ -333,3 +334,26 @@ def test_a_flush_makes_no_crown_of_rendezvous_messages() -> None:
     group.evict("z", "d")
     run_settled(group)
     assert group.payloads("c") == [b"y", b"m2"]
+
+
+STAYING = {
+    "independent-sends": {},
+    "timed-delivery": {"delay_max": 10},
+    "causal-merge": {"epsilon": 1, "delta": 10},
+}
+
+
+def test_these_protocols_have_no_views_and_all_others_do() -> None:
+    assert {name for name, protocol in PROTOCOLS.items() if not protocol.traits.views} == set(STAYING)
+
+
+@pytest.mark.parametrize("order", STAYING)
+def test_a_protocol_without_views_is_refused_in_one_line(order: str) -> None:
+    def make(name: str, view: View, number: int) -> Any:
+        return PROTOCOLS[order](name, view, number=number, **STAYING[order])
+
+    said = f"^{order} has no views: its members stay, without a Membership$"
+    with pytest.raises(LocalProtocolError, match=said):
+        Membership("a", View("abc"), make)
+    with pytest.raises(LocalProtocolError, match=said):
+        Membership.joining("d", make)

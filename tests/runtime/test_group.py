@@ -214,6 +214,34 @@ def test_a_member_is_evicted_and_another_leaves_and_the_rest_goes_on() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("order", [name for name, one in PROTOCOLS.items() if not one.traits.views])
+def test_members_of_an_order_without_views_stay_and_a_new_group_goes_on_without_one(order: str) -> None:
+    async def run() -> None:
+        log, later, peers = Log(), Log(), addresses()
+        given = {"order": order, "options": OPTIONS.get(order, {})}
+        said = f"^nobody leaves or enters a group of order {order}: its members stay; start a group of another name"
+        async with AsyncExitStack() as stack:
+            groups = await opened(stack, log, peers, **given)
+            for change in (
+                groups["a"].leave(),
+                groups["a"].evict("c"),
+                groups["a"].evict("nobody"),
+                groups["a"].admit("d", "nowhere"),
+            ):
+                with pytest.raises(LocalProtocolError, match=said):
+                    await change
+            await groups["a"].send(b"one")
+            await until(lambda: all(log.ids(name) == ["a.1"] for name in NAMES))
+        with pytest.raises(InputError, match=f"^nobody can join a group of order {order}: its members stay; start a"):
+            Group("d", {**peers, "d": "127.0.0.1:1"}, join=True, **given)
+        async with AsyncExitStack() as stack:
+            groups = await opened(stack, later, {name: peers[name] for name in "ab"}, name="without c", **given)
+            await groups["b"].send(b"two")
+            await until(lambda: later.ids("a") == later.ids("b") == ["b.1"])
+
+    asyncio.run(run())
+
+
 def test_it_says_whom_it_waits_for() -> None:
     async def run() -> None:
         peers = addresses()

@@ -25,6 +25,7 @@ from beforehand.sim.explorer import (
     faults_of,
     leavings,
     matrix,
+    parts,
     sendings,
     smallest,
     stacks,
@@ -200,6 +201,29 @@ def test_the_command_explores_and_reports(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.startswith("fifo               fifo: yes  causal: no  total: no\n")
     with pytest.raises(SystemExit):
         main(["no-such-protocol"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["timed-delivery", "--kind", "departures"], "timed-delivery goes by clocks"),
+        (["causal-merge"], "causal-merge goes by clocks"),
+        (["independent-sends", "--kind", "joins"], "independent-sends has no views: its members stay"),
+    ],
+)
+def test_a_protocol_of_which_nothing_can_be_explored_is_told_of(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*arguments, "--to", str(tmp_path)])
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
+def test_members_come_and_go_in_the_parts_of_protocols_with_views_only(protocol: Any) -> None:
+    kinds = {part.kind for part in parts(protocol, messages_max=1)}
+    assert kinds == {"bare", "link", *(["departures", "joins"] if protocol.traits.views else [])}
 
 
 def test_a_limit_cuts_the_search_short_and_says_so() -> None:

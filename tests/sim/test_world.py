@@ -11,13 +11,14 @@ import pytest
 from beforehand.clocks import View
 from beforehand.errors import InputError
 from beforehand.formats.native import to_json
-from beforehand.ordering import Deliver, Fifo, ReliableLink, Transmit
+from beforehand.ordering import PROTOCOLS, Deliver, Fifo, ReliableLink, Transmit
 from beforehand.sim import (
     ClockFault,
     Clog,
     Crash,
     Delay,
     DelayKind,
+    Departure,
     Operation,
     Partition,
     Pause,
@@ -87,6 +88,27 @@ def test_a_bad_scenario_is_refused_in_one_line(text: str, says: str, tmp_path: P
     with pytest.raises(InputError, match=says) as caught:
         read_scenario(tmp_path / "s.json")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("departures", [(), (Departure(process="c", at=MILLISECOND, by="a"),)])
+def test_members_of_a_protocol_without_views_stay(departures: tuple[Departure, ...]) -> None:
+    scenario = some(
+        protocol="timed-delivery",
+        options=(("delay_max", MILLISECOND),),
+        link=True,
+        membership=True,
+        departures=departures,
+    )
+    said = "^timed-delivery has no views: its members stay; leave `membership` out of the scenario$"
+    with pytest.raises(InputError, match=said):
+        simulate(scenario)
+
+
+@pytest.mark.parametrize("protocol", [name for name, one in PROTOCOLS.items() if not one.traits.views])
+def test_no_members_come_or_go_in_drawn_scenarios_of_a_protocol_without_views(protocol: str) -> None:
+    drawn = [draw(protocol, seed) for seed in range(100)]
+    assert not any(one.membership or one.departures or one.joins for one in drawn)
+    assert any(one.link for one in drawn)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

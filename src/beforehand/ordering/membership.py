@@ -95,7 +95,9 @@ class Membership:
         self._queue_max: Final = queue_max
         self.within = make(process, view, 0)
         if not self.within.traits.views:
-            raise LocalProtocolError(f"{self.within.traits.name} cannot run in a group whose members change")
+            raise LocalProtocolError(
+                f"{self.within.traits.name} has no views: its members stay, without a Membership"
+            )
         self._stability = Stability(process)
         self._queue: list[Waiting] = []  # Sends that wait for the view; at most queue_max.
         self._ahead: list[tuple[str, InView]] = []  # Packets of the next view; at most queue_max.

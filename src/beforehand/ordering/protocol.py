@@ -49,7 +49,7 @@ class Traits:
     channels: Channels
     destinations: Destinations
     levels: tuple[Level, ...]  # The service levels that a message may choose from; the last one is the default.
-    views: bool = True  # Whether it can run in a group whose members leave and are evicted.
+    views: bool = True  # Whether it can run in a group whose members leave, are evicted and join.
     synchronous: bool = False  # Whether every message is as if sent and delivered in one instant.
 
 

@@ -33,6 +33,11 @@ than `uncertainty` makes that member's messages late elsewhere; one ahead is ref
 hold up delivery, and a message so refused is lost. A clock that jumps ahead and back leaves its member sending with
 the largest reading until its clock is there again.
 
+No views. A flush has all who stay deliver what one of them has delivered. Let m precede m', and be late at q, which
+has delivered m', and in time at r. If q delivers m at the flush, it does so after m', against P1 and P2; if it does
+not, q and r disagree across a view. What was delivered cannot be taken back, so no flush can do better, and members
+stay. Nor is one needed to go on: nobody waits for a member that has stopped.
+
 Deviations: times of one sender do not decrease, rather than increase: the number of the message tells those of one
 tick apart, and so a burst does not run ahead of the clock.
 
@@ -116,6 +121,7 @@ class TimedDelivery:
         channels=Channels.RELIABLE,
         destinations=Destinations.SOME,
         levels=(Level.CAUSAL_TOTAL,),
+        views=False,  # What was late at one member and not at another, no flush can make them agree on.
     )
 
     def __init__(

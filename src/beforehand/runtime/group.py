@@ -27,7 +27,7 @@ from typing import Any, Final, Self
 
 from beforehand.clocks.view import View
 from beforehand.errors import BeforehandError, BufferFullError, InputError, LocalProtocolError, RemoteProtocolError
-from beforehand.ordering import PROTOCOLS, Frame, ReliableLink
+from beforehand.ordering import PROTOCOLS, Frame
 from beforehand.ordering.effects import Deliver, Discard, Effect, Installed, Refused, Sent
 from beforehand.ordering.message import Level, Message
 from beforehand.ordering.protocol import Destinations, Missing, Owed, Pending
@@ -37,7 +37,7 @@ from beforehand.runtime.group_figures import GroupFigures, GroupLimits
 from beforehand.runtime.group_inbox import Inbox, within
 from beforehand.runtime.group_joining import Newcomers
 from beforehand.runtime.group_sendings import Sending, Sendings
-from beforehand.runtime.group_stack import stack_of
+from beforehand.runtime.group_stack import changing, stack_of
 from beforehand.runtime.group_store import GroupStore
 from beforehand.runtime.member import Delivered, Member
 from beforehand.runtime.state_packets import Turn
@@ -325,15 +325,17 @@ class Group:
     async def leave(self, timeout: float = 30.0) -> None:
         """Leave the group: done when the others have agreed on a view without us."""
         self._check_open()
-        self._member.call(lambda now: self._link().leave(now=now))
+        link = changing(self._member.protocol)
+        self._member.call(lambda now: link.leave(now=now))
         await self._until(lambda: self.departed, timeout, "the others have not agreed that we leave")
 
     async def evict(self, *processes: str, force: bool = False, timeout: float = 30.0) -> None:
         """Remove members that have stopped. `force` allows a view without a majority of this one."""
         self._check_open()
+        link = changing(self._member.protocol)
         for process in processes:
             self.view.position(process)  # Raises NotInViewError.
-        self._member.call(lambda now: self._link().evict(processes, now=now, force=force))
+        self._member.call(lambda now: link.evict(processes, now=now, force=force))
         gone = set(processes)
         await self._until(
             lambda: not gone & set(self.view.processes), timeout, f"no view without {', '.join(processes)} yet"
@@ -342,8 +344,9 @@ class Group:
     async def admit(self, process: str, address: str = "", timeout: float = 30.0) -> None:
         """Add a member, which is opened with `join`. Done when it is in our view; it may come later, at `address`."""
         self._check_open()
+        link = changing(self._member.protocol)
         self._transport.check(address)
-        self._member.call(lambda now: self._link().admit({process: address}, now=now))
+        self._member.call(lambda now: link.admit({process: address}, now=now))
         await self._until(lambda: process in self.view, timeout, f"no view with {process} yet")
 
     def figures(self) -> GroupFigures:
@@ -433,11 +436,6 @@ class Group:
 
     def _acknowledged(self) -> bool:
         return not any(owed.what is Owed.ACKNOWLEDGEMENT for owed in self.missing()) or self._failure is not None
-
-    def _link(self) -> ReliableLink:
-        protocol = self._member.protocol
-        assert isinstance(protocol, ReliableLink)
-        return protocol
 
     async def _until(self, holds: Callable[[], bool], timeout: float, otherwise: str) -> None:
         deadline = asyncio.get_running_loop().time() + timeout

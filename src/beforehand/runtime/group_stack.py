@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from beforehand.clocks.view import View
-from beforehand.errors import BeforehandError, InputError
+from beforehand.errors import BeforehandError, InputError, LocalProtocolError
 from beforehand.ordering import PROTOCOLS, DeliveryProtocol, Membership, ReliableLink
 from beforehand.runtime.member import unit_ns
 
-__all__ = ["stack_of"]
+__all__ = ["changing", "stack_of"]
 
 RESEND_NS: Final = 200_000_000
 RESEND_MOST_NS: Final = 5_000_000_000
+INSTEAD: Final = "start a group of another name with all who shall be in it, or take an order that has views"
 
 
 def stack_of(
@@ -22,7 +23,7 @@ def stack_of(
     """Of a member of the group of `peers`, or of one that is to join it."""
     protocol, view = PROTOCOLS[order], View(sorted(peers))
     if join and not protocol.traits.views:
-        raise InputError(f"nobody can join a group of order {order}: its members stay")
+        raise InputError(f"nobody can join a group of order {order}: its members stay; {INSTEAD}")
 
     def bare(process: str, view: View, number: int = 0) -> DeliveryProtocol:
         made: DeliveryProtocol = protocol(process, view, number=number, **options)
@@ -37,3 +38,12 @@ def stack_of(
         return ReliableLink(bare(me, view), resend_after=RESEND_NS // unit, resend_max=RESEND_MOST_NS // unit)
     except (TypeError, ValueError, BeforehandError) as error:
         raise InputError(f"{order} does not take these members or options: {error}") from None
+
+
+def changing(protocol: DeliveryProtocol) -> ReliableLink:
+    """The stack, for what changes its members; LocalProtocolError if they stay."""
+    assert isinstance(protocol, ReliableLink)
+    if not protocol.traits.views:
+        name = protocol.traits.name
+        raise LocalProtocolError(f"nobody leaves or enters a group of order {name}: its members stay; {INSTEAD}")
+    return protocol

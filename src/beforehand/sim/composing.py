@@ -76,7 +76,7 @@ def compose(protocol: str, wishes: Wishes, options: Mapping[str, int | str | boo
     until = max(wishes.messages * _TIME_PER_MESSAGE, 10 * wishes.delay.longest)
     membership = bool(wishes.leave or wishes.evict or wishes.join)
     if membership and not traits.views:
-        raise InputError(f"{protocol} cannot run in a group whose members change")
+        raise InputError(f"{protocol} has no views: its members stay; nobody can leave, be evicted or join")
     lossy = bool(wishes.loss or wishes.partitions or wishes.crashes or membership)
     link = lossy if wishes.link is None else wishes.link
     try:

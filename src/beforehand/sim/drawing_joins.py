@@ -19,15 +19,13 @@ __all__ = ["can_join", "draw_with_joins"]
 UNFIT: Final = ("start", "coordinator")
 """Options that drawn scenarios have only where members stay."""
 
-STAYING: Final = ("independent-sends", "timed-delivery", "causal-merge")
-"""Protocols that are drawn without views: dependencies do not outlive one, and times go on during a flush."""
-
 ROOMS: Final = frozenset({"pending_max", *ROOM.values()})
 
 
 def can_join(protocol: str) -> bool:
-    """Whether drawn scenarios of this protocol have views: then somebody can join in them."""
-    return PROTOCOLS[protocol].traits.views and protocol not in STAYING
+    """Whether this protocol has views: then somebody can join in its drawn scenarios."""
+    views: bool = PROTOCOLS[protocol].traits.views
+    return views
 
 
 def draw_with_joins(protocol: str, seed: int) -> Scenario:

@@ -25,6 +25,10 @@ def stack_of(scenario: Scenario) -> Callable[[str, View], DeliveryProtocol]:
     protocol = _class_of(scenario)
     options = dict(scenario.options)
     _refuse_bad_options(protocol, scenario)
+    if scenario.membership and not protocol.traits.views:
+        raise InputError(
+            f"{scenario.protocol} has no views: its members stay; leave `membership` out of the scenario"
+        )
 
     longest = scenario.delay.longest
 

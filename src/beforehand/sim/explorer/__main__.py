@@ -11,7 +11,7 @@ from beforehand.sim.explorer.campaign import Progress, explore_all
 from beforehand.sim.explorer.counterexample import Counterexample
 from beforehand.sim.explorer.matrix import matrix
 from beforehand.sim.explorer.page import matrix_page
-from beforehand.sim.explorer.plan import explorable
+from beforehand.sim.explorer.plan import explorable, unexplored
 
 __all__ = ["main"]
 
@@ -33,6 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in options.protocols if name not in PROTOCOLS]
     if unknown or options.messages < 1 or options.stride < 1:
         parser.error(f"there is no protocol {unknown[0]!r}" if unknown else "numbers are positive")
+    for name in options.protocols:
+        if why := unexplored(PROTOCOLS[name], options.kind or KINDS):
+            parser.error(why)
     chosen = [PROTOCOLS[name] for name in options.protocols or PROTOCOLS if explorable(PROTOCOLS[name])]
     if options.page is not None:
         options.page.write_text(matrix_page(matrix(chosen, messages_max=3, messages_explored=1)), encoding="utf-8")

@@ -14,7 +14,7 @@ A part is one stack with so many messages.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
@@ -33,7 +33,7 @@ from beforehand.sim.explorer.configuration import (
     successions,
 )
 
-__all__ = ["OPTIONS", "Part", "explorable", "faults_of", "parts", "stacks"]
+__all__ = ["OPTIONS", "Part", "explorable", "faults_of", "parts", "stacks", "unexplored"]
 
 MESSAGES_MAX: Final = 4
 STARTS: Final = (0, 2)
@@ -89,6 +89,16 @@ def explorable(protocol: Any) -> bool:
     `TimedDelivery` and `CausalMerge` go by clocks, which stand still here.
     """
     return not {"delay_max", "delta"} & set(inspect.signature(protocol).parameters)
+
+
+def unexplored(protocol: Any, kinds: Collection[str]) -> str:
+    """Why none of these kinds of parts of a protocol can be explored; empty if some can."""
+    name = protocol.traits.name
+    if not explorable(protocol):
+        return f"{name} goes by clocks, and here they stand still (timed-delivery: use beforehand.sim.explorer.timed)"
+    if not protocol.traits.views and set(kinds) <= {"departures", "joins"}:
+        return f"{name} has no views: its members stay; explore it with --kind bare or link"
+    return ""
 
 
 def faults_of(stack: Stack) -> Faults:
