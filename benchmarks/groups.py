@@ -15,13 +15,14 @@ import asyncio
 import json
 import os
 import platform
+import random
 import socket
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ PAYLOAD = 100
 PLAIN = "plain TCP fan-out"
 MEASURED = "measured"
 PATIENCE_S = 120
+PORTS = range(20_000, 32_000)
 LEFT_OUT = {"causal-unicast", "rendezvous", "timed-delivery", "causal-merge"}  # To one at a time, or by the clock.
 
 
@@ -145,11 +147,16 @@ async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any
 
 
 def addresses() -> dict[str, str]:
+    """Ports below those that outgoing connections get: such a one may not take a member's before it listens."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in NAMES]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(NAMES, sockets, strict=True)}
+        ports: list[int] = []
+        for port in random.sample(PORTS, len(PORTS)):
+            with suppress(OSError):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == len(NAMES):
+                break
+        return {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)}
 
 
 def results(order: str, running: list[subprocess.Popen[str]], patience_s: float) -> list[dict[str, Any]]:
