@@ -1,10 +1,12 @@
 """Groups of five processes on loopback: deliveries per second and delay per protocol, beside a plain TCP fan-out.
 
-    python -m benchmarks.groups [SECONDS]
+    python -m benchmarks.groups [SECONDS [ORDER...]]
 
 Every member sends to all, as fast as it may: at most `WINDOW` of its own messages are not delivered to itself yet (in
 the fan-out: not echoed by all others). A delivery is a message handed to one member's application. The delay is from
-sending to delivery at another member, on one machine's clock. Writes GROUPS.md.
+sending to delivery at another member, on one machine's clock. Writes GROUPS.md, unless orders are named.
+
+Nobody leaves before all have measured: a member that waits for one that is gone would wait for ever.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ import asyncio
 import json
 import os
 import platform
+import random
 import socket
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,9 @@ NAMES = ("a", "b", "c", "d", "e")
 WINDOW = 50
 PAYLOAD = 100
 PLAIN = "plain TCP fan-out"
+MEASURED = "measured"
+PATIENCE_S = 120
+PORTS = range(20_000, 32_000)
 LEFT_OUT = {"causal-unicast", "rendezvous", "timed-delivery", "causal-merge"}  # To one at a time, or by the clock.
 
 
@@ -65,7 +72,7 @@ async def member(me: str, peers: dict[str, str], order: str, seconds: float) -> 
             sent += 1
         taken, cpu = time.monotonic() - start, time.process_time()
         done = count
-        await asyncio.sleep(2)
+        await _all_measured()
     return {"rate": done / taken, "late": late, "cpu": cpu / max(done, 1)}
 
 
@@ -73,6 +80,12 @@ async def _all_there(group: Group) -> None:
     while len(group.figures().transport.connected) < len(NAMES) - 1:
         await asyncio.sleep(0.05)
     await asyncio.sleep(0.5)
+
+
+async def _all_measured() -> None:
+    """Tell who started us, and wait until it closes our input."""
+    print(MEASURED, flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
 async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any]:
@@ -125,21 +138,51 @@ async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any
         sent += 1
         await asyncio.sleep(0)
     taken, done, cpu = time.monotonic() - start, count, time.process_time()
-    await asyncio.sleep(2)
+    await _all_measured()
     server.close()
-    for task in tasks:
-        task.cancel()
     for writer in writers.values():
         writer.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
     return {"rate": done / taken, "late": late, "cpu": cpu / max(done, 1)}
 
 
 def addresses() -> dict[str, str]:
+    """Ports below those that outgoing connections get: such a one may not take a member's before it listens."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in NAMES]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(NAMES, sockets, strict=True)}
+        ports: list[int] = []
+        for port in random.sample(PORTS, len(PORTS)):
+            with suppress(OSError):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                ports.append(port)
+            if len(ports) == len(NAMES):
+                break
+        return {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)}
+
+
+def results(order: str, running: list[subprocess.Popen[str]], patience_s: float) -> list[dict[str, Any]]:
+    """What each member found. RuntimeError if one ends too soon, or not in time."""
+
+    def give_up() -> None:
+        for process in running:
+            process.kill()
+
+    late = threading.Timer(patience_s, give_up)
+    late.start()
+    try:
+        for name, process in zip(NAMES, running, strict=True):
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != MEASURED:
+                raise RuntimeError(f"{order}: member {name} ended, or had not measured after {patience_s:g} s")
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.stdin = None  # For `communicate`.
+        return [json.loads(process.communicate()[0]) for process in running]
+    finally:
+        late.cancel()
+        give_up()
+        for process in running:
+            process.wait()
 
 
 def measure(order: str, seconds: float) -> tuple[float, float, float, float]:
@@ -148,12 +191,13 @@ def measure(order: str, seconds: float) -> tuple[float, float, float, float]:
     running = [
         subprocess.Popen(
             [sys.executable, "-m", "benchmarks.groups", "--member", json.dumps([name, peers, order, seconds])],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for name in NAMES
     ]
-    found = [json.loads(process.communicate()[0]) for process in running]
+    found = results(order, running, seconds + PATIENCE_S)
     late = sorted(each for one in found for each in one["late"])
     cpu = statistics.mean(one["cpu"] for one in found) * 1e6
     return sum(one["rate"] for one in found), late[len(late) // 2] / 1e6, late[len(late) * 99 // 100] / 1e6, cpu
@@ -166,8 +210,9 @@ def main() -> int:
         print(json.dumps(asyncio.run(doing)))
         return 0
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10
+    chosen = sys.argv[2:]
     rows = {PLAIN: measure(PLAIN, seconds)}
-    for order in PROTOCOLS:
+    for order in chosen or PROTOCOLS:
         if order not in LEFT_OUT:
             rows[order] = measure(order, seconds)
             print(order, rows[order], flush=True)
@@ -202,7 +247,8 @@ def main() -> int:
     ]
     text = "\n".join(lines)
     print(text)
-    RESULTS.write_text(text, encoding="utf-8")
+    if not chosen:
+        RESULTS.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -7,14 +7,15 @@ import pty
 import re
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
+
+from free_ports import free_addresses
 
 NAMES = ("ada", "bob", "cy")
 
@@ -53,12 +54,7 @@ class Terminal:
 @contextmanager
 def chatting(order: str) -> Iterator[list[Terminal]]:
     """Three people; what ada says reaches cy late."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in NAMES]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        ports = [one.getsockname()[1] for one in sockets]
-    peers = [word for name, port in zip(NAMES, ports, strict=True) for word in ("--peer", f"{name}=127.0.0.1:{port}")]
+    peers = [word for name, place in free_addresses(NAMES).items() for word in ("--peer", f"{name}={place}")]
     terminals = [
         Terminal(name, *peers, "--order", order, *(["--delay", "cy=2000"] if name == "ada" else [])) for name in NAMES
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from beforehand.runtime import EmbeddedBroker
+from free_ports import free_port
 
 SETTINGS = ("--epsilon", "10", "--delta", "100")
 
@@ -43,12 +43,6 @@ def fails(*words: str) -> str:
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     return done.stderr
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_from_nothing_to_a_merged_topic(tmp_path: Path) -> None:

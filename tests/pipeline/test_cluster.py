@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from analyzing import CHEAP, alive, environment, order_of, report_of, rows_of, run, wait_until, write_histories
+from free_ports import free_port
 
 WHERE_IS_THE_PACKAGE = """
 import sys
@@ -93,12 +93,6 @@ def _process(kind: str, *arguments: str, env: dict[str, str], log: Path) -> Iter
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def listening_elsewhere(env: dict[str, str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from email.utils import formatdate
 
@@ -12,17 +11,11 @@ from gated_target import wait_until_retrying
 
 from beforehand.reporting import HttpTarget, Later, NotStored, Refused, Reporter, Retries, Split, Taken
 from beforehand.reporting.http_target import ANSWER_BYTES_MAX
+from free_ports import free_port
 
 MINUTE = 60.0
 QUICK = Retries(first=0.001, most=0.01)
 LINE = b'{"process":"p","index":1}'
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def test_events_arrive_on_one_connection_as_json_lines() -> None:

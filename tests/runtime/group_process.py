@@ -34,8 +34,11 @@ async def main(given: dict[str, object]) -> None:
                 return
             await group.send(f"{me} {number}".encode())
             await asyncio.sleep(float(str(given.get("pause", 0))))
-        for gone in given.get("evict", []):  # type: ignore[attr-defined]
-            await group.evict(str(gone))
+        if "evict" in given:
+            # Only when it is gone: one that has not even started yet would be evicted, too.
+            while not Path(str(given["evict when"])).exists():
+                await asyncio.sleep(0.02)
+            await group.evict(str(given["evict"]))
         await stop.wait()
 
 

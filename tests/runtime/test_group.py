@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from beforehand.runtime.group import Group
 from beforehand.runtime.group_figures import GroupLimits
 from beforehand.runtime.group_store import read_journal
 from beforehand.runtime.transports.tcp import TcpTransport
+from free_ports import free_addresses
 
 NAMES = ("a", "b", "c")
 OPTIONS = {
@@ -28,11 +28,7 @@ OPTIONS = {
 
 
 def addresses(names: tuple[str, ...] = NAMES) -> dict[str, str]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in names]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(names, sockets, strict=True)}
+    return free_addresses(names)
 
 
 class Log:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from beforehand.history import History
 from beforehand.ordering import PROTOCOLS
 from beforehand.runtime import EmbeddedBroker
 from beforehand.runtime.group_store import read_journal
+from free_ports import free_addresses
 
 NAMES = ("ada", "bob", "cy", "dee", "eve")
 TOTAL = [
@@ -39,7 +38,7 @@ class Members:
 
     def __init__(self, folder: Path, order: str, count: int, **given: Any) -> None:
         self.folder, self.order, self.count = folder, order, count
-        self.given = {"peers": free_addresses(), "order": order, "count": count, **given}
+        self.given = {"peers": free_addresses(NAMES), "order": order, "count": count, **given}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def state(self, name: str) -> Path:
@@ -90,14 +89,6 @@ class Members:
         for process in self.running.values():
             process.kill()
             process.wait()
-
-
-def free_addresses() -> dict[str, str]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in NAMES]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: f"127.0.0.1:{one.getsockname()[1]}" for name, one in zip(NAMES, sockets, strict=True)}
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +168,15 @@ def test_a_member_that_stays_away_is_evicted_and_the_rest_goes_on(
     stream = {} if way == "tcp" else {"stream": f"{broker.url}/EVICTING"}
     stay = NAMES[:-1]
     with Members(tmp_path, "lamport-total", 20, pause=0.01, **stream) as members:
+        gone = tmp_path / "gone"
         for name in NAMES:
-            members.start(name, **({"evict": ["eve"]} if name == "ada" else {}))
+            members.start(name, **({"evict": "eve", "evict when": str(gone)} if name == "ada" else {}))
         begun = time.monotonic() + 60
         while len(members.delivered("eve")) < 5:
             assert time.monotonic() < begun, {n: (members.folder / f"{n}.log").read_text()[-500:] for n in NAMES}
             time.sleep(0.05)
         members.kill("eve")
+        gone.touch()
         of_eve = len([event for event in members.events("eve") if event.sends])
         members.until(stay, 20)
         deadline = time.monotonic() + 60

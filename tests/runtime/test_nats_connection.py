@@ -16,6 +16,7 @@ import pytest
 from beforehand.errors import BrokerError, InputError
 from beforehand.runtime import EmbeddedBroker, StreamAddress, StreamReader, connect, ensure_stream
 from beforehand.runtime.nats import covers, find_stream
+from free_ports import free_port
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
 
@@ -88,12 +89,6 @@ def test_what_is_no_address_is_refused_in_one_line_without_secrets(text: str) ->
 )
 def test_a_pattern_covers_what_it_matches(pattern: str, subject: str, does: bool) -> None:
     assert covers(pattern, subject) is does
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def test_a_broker_that_is_not_there_is_named_with_what_to_do() -> None:

@@ -18,7 +18,7 @@ from beforehand.ordering import PROTOCOLS
 from beforehand.sim import simulate
 
 MODULES = sorted({bug.module for bug in BUGS})
-LAYERS = {"effects", "reliable_link", "stability", "flush", "view_change", "membership"}
+LAYERS = {"effects", "link_sending", "reliable_link", "stability", "flush", "view_change", "membership"}
 UNHURT = 12  # Seeds of each protocol in which an equivalent change must not show.
 
 true_run = cache(lambda protocol, seed: shows(simulate, protocol, seed))

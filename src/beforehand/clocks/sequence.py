@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 
 __all__ = ["SequenceSet"]
@@ -13,11 +14,12 @@ class SequenceSet:
     Grows with the gaps, not with the numbers. No window: a repetition is recognised however late it comes.
     """
 
-    __slots__ = ("_above", "_mark")
+    __slots__ = ("_above", "_mark", "_sorted")
 
     def __init__(self, mark: int = 0, above: Iterable[int] = ()) -> None:
         self._mark = mark  # All numbers up to this one are in.
         self._above: set[int] = set()  # Those above the mark, none equal to mark + 1.
+        self._sorted: list[int] = []  # The same, sorted: what comes mostly in order is put in at the end.
         for number in above:
             self.add(number)
 
@@ -30,8 +32,10 @@ class SequenceSet:
             while self._mark + 1 in self._above:
                 self._mark += 1
                 self._above.remove(self._mark)
+            del self._sorted[: self._mark - number]
         else:
             self._above.add(number)
+            insort(self._sorted, number)
         return True
 
     def __contains__(self, number: int) -> bool:
@@ -44,7 +48,11 @@ class SequenceSet:
     @property
     def above(self) -> tuple[int, ...]:
         """The numbers above the mark, sorted: with the mark, all that is needed to make the set again."""
-        return tuple(sorted(self._above))
+        return tuple(self._sorted)
+
+    def first_above(self, count: int) -> tuple[int, ...]:
+        """The smallest `count` of the numbers above the mark."""
+        return tuple(self._sorted[:count])
 
     @property
     def gaps(self) -> int:

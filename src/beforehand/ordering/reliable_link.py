@@ -14,14 +14,13 @@ protocol within. Source: numbering, acknowledgement and retransmission as every 
 How it works. Each direction of each pair has its own numbers from 1. A frame is kept until acknowledged.
 Acknowledgements are cumulative plus the numbers above the mark, so one that is lost costs nothing. Every frame
 carries one; an arrival that finds nothing to carry it is answered by a frame without a packet. After `resend_after`
-without progress the oldest frames of a peer are sent again, `resend_burst` at a time; the time doubles up to
-`resend_max` and falls back when the peer acknowledges something new.
+without progress (longer, if the peer is known to be slow) the oldest frames of a peer are sent again, `resend_burst`
+at a time; the time doubles up to `resend_max` and falls back when the peer acknowledges the oldest: `link_sending`.
 
 A packet that the protocol within refuses because it is full (`BufferFullError`) is not acknowledged, so it comes
 again: that is backpressure. One that breaks the rules is acknowledged, so that it does not come for ever, and told
 as `Refused`. Two buffers have a limit per peer: `window_max` unacknowledged packets out (`send` then raises
-BufferFullError; what the protocol within sends by itself may exceed it, being bounded by what it receives) and
-`window_max` early ones in.
+BufferFullError; what the protocol within sends by itself may exceed it: see docs/) and `window_max` early ones in.
 
 Cost: one number and an acknowledgement per packet; O(1) each.
 """
@@ -37,6 +36,7 @@ from beforehand.clocks.view import View
 from beforehand.errors import BufferFullError, InvariantError, LocalProtocolError, RemoteProtocolError
 from beforehand.ordering.effects import Effect, Effects, Installed, Persist, Refused, SetTimer, Transmit
 from beforehand.ordering.flush import Welcome
+from beforehand.ordering.link_sending import Outgoing
 from beforehand.ordering.membership import Membership
 from beforehand.ordering.message import NUMBER_MAX, Level
 from beforehand.ordering.protocol import Channels, DeliveryProtocol, Missing, Owed, Pending, Report
@@ -75,6 +75,11 @@ class Frame:
         if self.number and self.packet is None:
             raise ValueError("a numbered frame has a packet")
 
+    @property
+    def bare(self) -> bool:
+        """Whether it acknowledges and nothing else: any later frame to the same peer says as much."""
+        return self.packet is None
+
 
 @dataclass(frozen=True, slots=True)
 class PeerSnapshot:
@@ -97,17 +102,13 @@ class LinkSnapshot:
 class _Peer:
     """Both directions of the link with one other member."""
 
-    __slots__ = ("arrived", "early", "gone", "handed", "last", "owed", "resend_at", "tries", "unacknowledged", "wait")
+    __slots__ = ("arrived", "early", "gone", "handed", "out", "owed")
 
-    def __init__(self, wait: int) -> None:
-        self.last = 0  # The number of the last frame to it.
-        self.unacknowledged: dict[int, Any] = {}  # Packets by number, oldest first; about window_max.
+    def __init__(self, out: Outgoing) -> None:
+        self.out: Final = out
         self.arrived = SequenceSet()  # The frames from it that we acknowledge; gaps below 4 window_max.
         self.handed = 0  # In an ordered link: the last one that the protocol within has taken.
         self.early: dict[int, Any] = {}  # In an ordered link: arrived, not handed; at most window_max.
-        self.wait = wait  # How long until the next resending; grows without progress.
-        self.tries = 0  # How often it was sent to again since it last acknowledged something.
-        self.resend_at: int | None = None  # None: at the next tick, if anything is unacknowledged.
         self.owed = False  # Something came and no frame has gone back since.
         self.gone = False  # It has left the group: what goes to it is sent once and not kept.
 
@@ -147,7 +148,7 @@ class ReliableLink:
         self._resend_max: Final = resend_max
         self._resend_burst: Final = resend_burst
         self._window_max: Final = window_max
-        self._peers: Final = {p: _Peer(resend_after) for p in within.view.processes if p != within.process}
+        self._peers: Final = {p: self._peer() for p in within.view.processes if p != within.process}
         self._tick_within: int | None = None  # When the protocol within wants its tick.
         self._retry_at: int | None = None  # When early frames that found no room are offered again.
         self._timer: int | None = None  # What our driver's timer is set to.
@@ -166,7 +167,7 @@ class ReliableLink:
         **options: Any,
     ) -> list[Effect]:
         for name, peer in self._peers.items():
-            if len(peer.unacknowledged) >= self._window_max:
+            if len(peer.out.kept) >= self._window_max:
                 raise BufferFullError(what=f"packets that {name!r} has not acknowledged", limit=self._window_max)
         call = _Call()
         self._pass_on(self.within.send(payload, to, now=now, level=level, **options), call, now)
@@ -175,16 +176,18 @@ class ReliableLink:
     def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
         peer = self._peers.get(sender)
         if peer is None and self._welcomes(sender, packet):
-            peer = _Peer(self._resend_after)
+            peer = self._peer()
         if peer is None:
             raise RemoteProtocolError(f"a packet from {sender!r}, which is not another member of the group")
         if type(packet) is not Frame:
             raise RemoteProtocolError(f"{sender!r} sent a {type(packet).__name__}, not a Frame")
-        if max(packet.mark, *packet.above, 0) > peer.last:
+        if max(packet.mark, *packet.above, 0) > peer.out.last:
             raise RemoteProtocolError(f"{sender!r} acknowledges frames that were never sent")
         self._peers[sender] = peer
         call = _Call()
-        self._take_acknowledgement(peer, packet, call, now)
+        new, again = peer.out.acknowledge(packet.mark, packet.above, now)
+        call.changed = call.changed or new
+        self._repeat(sender, again, call)
         if packet.number:
             self._take_frame(sender, peer, packet, call, now)
         elif packet.packet is not None:
@@ -195,13 +198,11 @@ class ReliableLink:
         call = _Call()
         self._timer = None  # It may have gone off a little early: it is set again in any case.
         # Before the protocol within has its turn: what it sends now must not put off what is due.
-        due = [
-            (name, list(peer.unacknowledged)[: self._resend_burst])
-            for name, peer in self._peers.items()
-            if peer.unacknowledged and (peer.resend_at is None or now >= peer.resend_at)
-        ]
-        for name, numbers in due:
-            self._send_again(name, numbers, call, now)
+        for name, peer in self._peers.items():
+            if peer.out.due(now):
+                self._repeat(name, peer.out.again(now), call)
+                if self.process not in self.view and peer.out.tries >= FAREWELLS_MAX:
+                    self._give_up(peer)  # We have left; who does not answer hears of it from the others.
         if self._tick_within is None or now >= self._tick_within:
             self._tick_within = None
             self._pass_on(self.within.tick(now=now), call, now)
@@ -231,9 +232,9 @@ class ReliableLink:
     def missing(self) -> list[Missing]:
         """What the protocol within misses, and what peers have not acknowledged: the oldest of each."""
         own = [
-            Missing(process=name, what=Owed.ACKNOWLEDGEMENT, number=min(peer.unacknowledged))
+            Missing(process=name, what=Owed.ACKNOWLEDGEMENT, number=next(iter(peer.out.kept)))
             for name, peer in self._peers.items()
-            if peer.unacknowledged
+            if peer.out.kept
         ]
         return sorted({*own, *self.within.missing()})
 
@@ -247,8 +248,8 @@ class ReliableLink:
         peers = [
             PeerSnapshot(
                 name,
-                peer.last,
-                tuple(peer.unacknowledged.items()),
+                peer.out.last,
+                tuple(peer.out.kept.items()),
                 peer.arrived.mark,
                 peer.arrived.above,
                 peer.handed,
@@ -264,16 +265,16 @@ class ReliableLink:
             raise LocalProtocolError("this is not a snapshot of ReliableLink")
         self.within.restore(snapshot.within)
         for state in snapshot.peers:
-            peer = self._peers[state.name] = _Peer(self._resend_after)
-            peer.last, peer.handed, peer.gone = state.last, state.handed, state.gone
-            peer.unacknowledged, peer.early = dict(state.unacknowledged), dict(state.early)
+            peer = self._peers[state.name] = self._peer()
+            peer.out.restore(state.last, dict(state.unacknowledged))
+            peer.handed, peer.gone, peer.early = state.handed, state.gone, dict(state.early)
             peer.arrived = SequenceSet(state.mark, state.above)
         self._tick_within = self._retry_at = self._timer = None
 
     def check_invariants(self) -> None:
         self.within.check_invariants()
         for name, peer in self._peers.items():
-            if peer.unacknowledged and max(peer.unacknowledged) > peer.last:
+            if peer.out.kept and max(peer.out.kept) > peer.out.last:
                 raise InvariantError(f"P1: a frame to {name!r} is kept that was never numbered")
             if any(number not in peer.arrived or number <= peer.handed for number in peer.early):
                 raise InvariantError(f"P2: an early frame of {name!r} was handed over, or not acknowledged")
@@ -285,27 +286,11 @@ class ReliableLink:
             raise LocalProtocolError("this group has no membership layer: its members stay")
         return self.within
 
-    def _send_again(self, name: str, numbers: list[int], call: _Call, now: int) -> None:
-        peer = self._peers[name]
-        call.frames += [(name, number, peer.unacknowledged[number]) for number in numbers]
-        peer.resend_at = now + peer.wait
-        peer.wait = min(2 * peer.wait, self._resend_max)
-        peer.tries += 1
-        if self.process not in self.view and peer.tries >= FAREWELLS_MAX:
-            self._give_up(peer)  # We have left; who does not answer hears of it from the others.
+    def _peer(self) -> _Peer:
+        return _Peer(Outgoing(self._resend_after, self._resend_max, self._resend_burst))
 
-    def _take_acknowledgement(self, peer: _Peer, frame: Frame, call: _Call, now: int) -> None:
-        done = [number for number in peer.unacknowledged if number <= frame.mark or number in frame.above]
-        if not done:
-            return
-        call.changed = True
-        peer.tries = 0
-        if done[0] == next(iter(peer.unacknowledged)):
-            # Only progress of the oldest puts its resending off: later ones may come through for ever without it.
-            peer.wait = self._resend_after
-            peer.resend_at = now + peer.wait
-        for number in done:
-            del peer.unacknowledged[number]
+    def _repeat(self, name: str, numbers: list[int], call: _Call) -> None:
+        call.frames += [(name, number, self._peers[name].out.kept[number]) for number in numbers]
 
     def _take_frame(self, sender: str, peer: _Peer, frame: Frame, call: _Call, now: int) -> None:
         peer.owed = True
@@ -358,11 +343,7 @@ class ReliableLink:
                         if peer.gone:
                             call.frames.append((name, 0, effect.packet))
                             continue
-                        peer.last += 1
-                        peer.unacknowledged[peer.last] = effect.packet
-                        if peer.resend_at is None or len(peer.unacknowledged) == 1:
-                            peer.resend_at = now + peer.wait
-                        call.frames.append((name, peer.last, effect.packet))
+                        call.frames.append((name, peer.out.add(effect.packet, now), effect.packet))
                 case Persist():
                     call.changed = True
                 case SetTimer():
@@ -384,7 +365,7 @@ class ReliableLink:
         """Links with newcomers begin with number 1. What they sent before was not acknowledged: it comes again."""
         for name in view.processes:
             if name != self.process and name not in self._peers:
-                self._peers[name] = _Peer(self._resend_after)
+                self._peers[name] = self._peer()
 
     def _welcomes(self, sender: str, packet: Any) -> bool:
         """Whether this is the first frame of a member to us, who are to join. Later ones come again after it."""
@@ -397,10 +378,12 @@ class ReliableLink:
 
     def _give_up(self, peer: _Peer) -> None:
         peer.gone = True
-        peer.unacknowledged.clear()
+        peer.out.give_up()
 
     def _frame(self, peer: _Peer, number: int, packet: Any) -> Frame:
-        return Frame(number=number, packet=packet, mark=peer.arrived.mark, above=peer.arrived.above[:EARLY_SHOWN_MAX])
+        return Frame(
+            number=number, packet=packet, mark=peer.arrived.mark, above=peer.arrived.first_above(EARLY_SHOWN_MAX)
+        )
 
     def _finish(self, call: _Call, now: int) -> list[Effect]:
         # Room may have come about by anything that happened in this call.
@@ -415,7 +398,8 @@ class ReliableLink:
             if peer.owed:
                 peer.owed = False
                 call.transmit((name,), self._frame(peer, 0, None))
-        due = [peer.resend_at for peer in self._peers.values() if peer.unacknowledged and peer.resend_at is not None]
+        outgoing = [peer.out for peer in self._peers.values()]
+        due = [out.resend_at for out in outgoing if out.kept and out.resend_at is not None]
         if any(peer.handed + 1 in peer.early for peer in self._peers.values()):
             self._retry_at = self._retry_at or now + self._resend_after
             due.append(self._retry_at)

@@ -4,6 +4,7 @@ Guarantees:
   1. Calls of the protocol happen one at a time, in the thread of the loop.
   2. Persist before transmit: calls of one turn of the loop share one commit. Only after it packets leave, and
      deliveries and sends are told (`happened`). If a commit fails, none of that ever happens, and the member stops.
+     Of the acknowledgements of one commit to the same peer only the last leaves, and none if a packet carries it.
   3. Time never goes back, whatever the machine's clock does.
 """
 
@@ -11,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 from beforehand.errors import BeforehandError
 from beforehand.ordering.effects import Deliver, Effect, Installed, Persist, Sent, SetTimer, Transmit
 from beforehand.ordering.message import Message
 from beforehand.ordering.protocol import DeliveryProtocol
+from beforehand.ordering.reliable_link import Frame
 from beforehand.runtime.codec import decode_snapshot, encode
 from beforehand.runtime.group_store import DELIVER, SEND, VIEW, GroupStore
 from beforehand.runtime.state_packets import Turn
@@ -69,7 +71,7 @@ class Member:
         self._changed = False  # The protocol, since the last commit.
         self._told: list[Effect] = []  # What happened since.
         self._delivered: list[Delivered] = []
-        self._out: list[tuple[str, bytes]] = []
+        self._out: list[tuple[str, Any]] = []  # To whom, and a packet that is not encoded yet.
         self._worked_off: int | None = None  # To be written with the next commit.
         self._application: bytes | None = None
         self.stopped = False
@@ -108,8 +110,7 @@ class Member:
                 case Persist():
                     self._changed = True
                 case Transmit():
-                    data = encode(effect.packet)
-                    self._out += [(to, data) for to in effect.to]
+                    self._out += [(to, effect.packet) for to in effect.to]
                 case SetTimer():
                     self._set_timer(effect.at)
                 case _:
@@ -164,8 +165,8 @@ class Member:
                 self._failed(error)
                 return
         self._changed, self._worked_off, self._application = False, None, None
-        for to, data in out:
-            self._transmit(to, data)
+        for to, packet in _without_idle_talk(out):
+            self._transmit(to, encode(packet))
         if told:
             self._happened(told, delivered)
 
@@ -189,6 +190,14 @@ class Member:
 def unit_ns(order: str) -> int:
     """In what unit a member tells its protocol the time, in nanoseconds."""
     return 1_000_000 if order in _IN_MILLISECONDS else 1
+
+
+def _without_idle_talk(out: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """All but the acknowledgements that a later frame to the same peer brings, too."""
+    last = {to: at for at, (to, _) in enumerate(out)}
+    for at, (to, packet) in enumerate(out):
+        if at == last[to] or type(packet) is not Frame or not packet.bare:
+            yield to, packet
 
 
 def _noted(effects: Sequence[Effect]) -> list[tuple[int, str, str]]:

@@ -51,6 +51,7 @@ MAC_BYTES: Final = 16
 RETRY_FIRST_S: Final = 0.05
 RETRY_MOST_S: Final = 2.0
 SAY_AGAIN_S: Final = 60.0
+PACKETS_A_TURN: Final = 64
 
 
 class _Hello(msgspec.Struct, forbid_unknown_fields=True):
@@ -342,6 +343,8 @@ class TcpTransport:
                     raise RemoteProtocolError("a packet is forged, changed, repeated or out of its turn")
             self.figures.packets_in += 1
             await self._take(sender, data)
+            if self.figures.packets_in % PACKETS_A_TURN == 0:
+                await asyncio.sleep(0)  # What is here already is read without waiting: let others have their turn.
 
     def _check_certificate(self, writer: asyncio.StreamWriter, name: str) -> None:
         if self._tls is None:

@@ -1,0 +1,48 @@
+"""A member on asyncio: what it sends for what came in one turn of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from beforehand.clocks import View
+from beforehand.ordering import Fifo, Frame, ReliableLink, Transmit
+from beforehand.runtime.codec import decode_packet
+from beforehand.runtime.member import Member
+
+
+def frames(count: int) -> list[Frame]:
+    """From b to a."""
+    b = ReliableLink(Fifo("b", View("ab")))
+    effects = [effect for number in range(count) for effect in b.send(b"%d" % number, ["a"], now=0)]
+    return [effect.packet for effect in effects if isinstance(effect, Transmit)]
+
+
+async def one_turn(came: list[Frame], *, answer: bool) -> tuple[list[tuple[str, Frame]], int]:
+    out: list[tuple[str, Any]] = []
+    delivered: list[Any] = []
+    member = Member(
+        ReliableLink(Fifo("a", View("ab"))),
+        transmit=lambda to, data: out.append((to, decode_packet(data))),
+        happened=lambda _, new: delivered.extend(new),
+        failed=lambda error: out.append(("failed", error)),
+    )
+    member.start()
+    for frame in came:
+        member.call(lambda now, frame=frame: member.protocol.receive("b", frame, now=now))  # type: ignore[misc]
+    if answer:
+        member.call(lambda now: member.protocol.send(b"answer", ["b"], now=now))
+    member.commit()
+    member.stop()
+    return out, len(delivered)
+
+
+def test_what_came_in_one_turn_is_acknowledged_once() -> None:
+    out, delivered = asyncio.run(one_turn(frames(50), answer=False))
+    assert [(to, frame.number, frame.mark) for to, frame in out] == [("b", 0, 50)]
+    assert delivered == 50
+
+
+def test_a_packet_of_the_same_turn_carries_the_acknowledgement() -> None:
+    out, _ = asyncio.run(one_turn(frames(3), answer=True))
+    assert [(to, frame.number, frame.mark) for to, frame in out] == [("b", 1, 3)]
