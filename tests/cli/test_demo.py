@@ -87,7 +87,7 @@ def test_the_demo_explains_the_failed_checkout_and_keeps_its_service_until_ctrl_
         assert page.count("<svg") >= 2
         assert "://" not in page.replace("http://www.w3.org/", ""), "the page needs no network"
 
-        live = re.search(r"(http://127\.0\.0\.1:\d+/)#selected=orders:17", text)
+        live = re.search(r"(http://127\.0\.0\.1:\d+/)#selected=orders:17&at=\d+&width=\d+$", text, re.MULTILINE)
         assert live is not None
         with urlopen(live[1]) as response:
             assert "<!doctype html>" in response.read().decode().lower()
@@ -192,6 +192,17 @@ def test_an_output_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> N
     assert done.returncode == 2
     assert "cannot write" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_no_history_directory_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "demo-output" / "history").mkdir(parents=True)
+    (tmp_path / "demo-output" / "history" / "mine").write_text("keep me")
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "demo-output/history" in done.stderr
+    assert [path.name for path in (tmp_path / "demo-output").iterdir()] == ["history"], "it was seen at once"
+    assert (tmp_path / "demo-output" / "history" / "mine").read_text() == "keep me"
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ _ORDER_WORDS: Final = {
 _NOTICE_SECONDS: Final = 30.0
 _SILENCE_SECONDS: Final = 1.0
 """How long the subscriber listens where nothing is to come."""
+_WINDOW: Final = "&at=540000000&width=80000000"
+"""Where the page looks: at the sixth customer, in nanoseconds from the first event, whatever the seed."""
 _NEEDED: Final = ("fastapi", "uvicorn", "pyspark", "pyarrow", "pandas", "duckdb", "numba", "numpy", "regex")
 
 
@@ -92,10 +94,10 @@ def demo(order: str, keep: bool, folder: Path, last: int, seed: int, as_json: bo
     from beforehand.cli.shop import PROCESSES
 
     story = _Story(order=order, seed=seed, last=last, folder=folder, quiet=as_json)
+    story.say(f"A shop of six processes: {', '.join(PROCESSES)}. Six customers come. When the last one")
     story.say(
-        "A shop of six processes, " + ", ".join(PROCESSES) + ". Six customers come. When the last one is there,"
+        "is there, the line from stock to orders is clogged for a moment: what stock tells orders arrives late.\n"
     )
-    story.say("the line from stock to orders is clogged for a moment, and what the stock tells orders comes late.\n")
     story.run_shop()
     with ExitStack() as stack:
         with story.step("service", "The event service starts"):
@@ -166,6 +168,7 @@ class _Story:
     def run_shop(self) -> None:
         from beforehand.cli.shop import shop_run
         from beforehand.formats import write_events
+        from beforehand.pipeline.directory import check_target
 
         with self.step("shop", f"The shop runs in the simulator; messages are delivered {_ORDER_WORDS[self.order]}"):
             try:
@@ -174,6 +177,7 @@ class _Story:
                 raise InputError(
                     f"cannot make the folder {self.folder}: {error.strerror}; choose another with --to"
                 ) from error
+            check_target(self.history.absolute(), replace=True)  # Sooner than Spark would find out.
             self.events = shop_run(seed=self.seed, order=self.order)
             write_events(self.events, self.log)
             if not self.log.is_file():
@@ -269,7 +273,7 @@ class _Story:
             self.say(f"  {command.ljust(width)}   # {what}")
         if kept is not None:
             self.say(f"\nThe event service runs on until Ctrl-C. Its live page, with {event} chosen:")
-            self.say(f"  {kept}#selected={event}\nAsk it:")
+            self.say(f"  {kept}#selected={event}{_WINDOW if self.fails else ''}\nAsk it:")
             self.say(f"  curl -s '{kept}api/past?id={event}&last=3'")
             self.say(f"  curl -s '{kept}api/find?where=name~failed'")
 
