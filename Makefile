@@ -32,8 +32,8 @@ $(VENV)/ready-bench: $(VENV)/ready requirements/bench.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@touch $@
 
-demo: $(VENV)/ready ## Make a failing run of a six-process shop and explain the failure.
-	$(BIN)/beforehand demo
+demo: $(VENV)/ready ## A checkout fails in a shop of six processes: see what led to it. ARGS=--keep for the live page.
+	$(BIN)/beforehand demo $(ARGS)
 
 test: lint ## Check everything: lint, types, docs and all tests.
 	$(BIN)/python docs/build.py --check

@@ -67,7 +67,7 @@ def test_the_document_has_the_documented_keys_and_agrees_with_the_measures(run: 
         "sufficient_ns": measures.epsilon_max_ns,
         "given_ns": None,
     }
-    assert found["recommended"] == {"epsilon_ns": 127_000_000, "delta_ns": 100_000_000, "tick_ns": 1_000_000}
+    assert found["recommended"] == {"epsilon_ns": 132_000_000, "delta_ns": 99_000_000, "tick_ns": 1_000_000}
     assert set(found["table"][0]) == {
         "delta_ns",
         "late",
@@ -85,9 +85,9 @@ def test_the_last_line_can_be_pasted_and_the_row_is_marked(run: Run, shop: Path)
 
     lines = out.splitlines()
     assert (status, err) == (0, "")
-    assert lines[-1].endswith(": beforehand merge --epsilon 127 --delta 100")
+    assert lines[-1].endswith(": beforehand merge --epsilon 132 --delta 99")
     (marked,) = [line for line in lines if line.startswith("=>")]
-    assert marked.split()[:3] == ["=>", "100", "ms"]
+    assert marked.split()[:3] == ["=>", "99", "ms"]
     assert max(map(len, lines)) <= 100
 
 
@@ -95,7 +95,7 @@ def test_a_share_that_may_be_late_makes_delta_smaller(run: Run, shop: Path) -> N
     found = document(run, shop, "--late", "0.1")
 
     (row,) = [row for row in found["table"] if row["delta_ns"] == found["recommended"]["delta_ns"]]
-    assert found["recommended"]["delta_ns"] < 100_000_000
+    assert found["recommended"]["delta_ns"] < 99_000_000
     assert 0 < row["late"] <= 0.1
 
 
@@ -146,7 +146,7 @@ def test_the_plot_has_a_panel_for_each_kind_of_cost(run: Run, shop: Path, tmp_pa
     text = (tmp_path / "plot.svg").read_text()
     assert found["to"] == str(tmp_path / "plot.svg")
     assert ET.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
-    for words in ("would be late", "others wait", "wait at once", "δ = 100 ms is the smallest", "ε = 127 ms"):
+    for words in ("would be late", "others wait", "wait at once", "δ = 99 ms is the smallest", "ε = 132 ms"):
         assert words in text
     rows = len(found["table"])
     assert text.count("<title>late: ") == text.count("<title>wait, longest: ") == rows

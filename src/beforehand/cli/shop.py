@@ -1,136 +1,155 @@
-"""A shop of six processes, and the one checkout that goes wrong.
+"""A shop of six processes in the simulator, and the one checkout that goes wrong, or does not.
 
 For every customer the cart reserves an item with the stock, has the payment authorised and sends the checkout to the
 orders process. The stock tells the orders process of the reservation on its own, and then confirms it to the cart. So
-the reservation was always sent before the checkout; but for one customer its message is slow and arrives after. Every
-channel is FIFO; causal order is broken, and the checkout fails.
+the reservation was always sent before the checkout. When the last customer comes, the line from stock to orders is
+clogged for a while, and the reservation arrives after the checkout.
 
-The clocks of the six disagree by up to a tenth of a second: sorted by time, the log tells nonsense.
+What becomes of that is the protocol's doing, a real one of `beforehand.ordering` under every process:
+
+  unordered, fifo   the checkout is delivered first: causal order is broken, and the checkout fails
+  causal, total     the checkout is delivered after the reservation, whatever arrives first: it cannot fail
+
+One seed decides everything: two runs of the same seed are the same, event for event. The clocks of the six disagree
+by up to a tenth of a second: sorted by time, the log tells nonsense.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
-from heapq import heappop, heappush
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from beforehand.events import Event
+from beforehand.ordering import PROTOCOLS, Channels
+from beforehand.sim.experiments.told_runs import ran
+from beforehand.sim.local_clock import EPOCH
+from beforehand.sim.scenario import MILLISECOND, ClockFault, Clog, Delay, Operation, Scenario
 
-__all__ = ["shop_run"]
+__all__ = ["ORDERS", "PROCESSES", "shop_run"]
 
-MILLISECOND: Final = 1_000_000
+ORDERS: Final = {
+    "unordered": "unordered",
+    "fifo": "fifo",
+    "causal": "causal-unicast",
+    "total": "lamport-total",
+}
+"""What can be promised, as in `beforehand chat`, and the protocol that keeps it where a message goes to one process.
+
+No `rendezvous`: its senders wait until a message is received, and these do other things meanwhile."""
+
 OPENING: Final = 1_790_000_000_000 * MILLISECOND  # 2026-09-21T14:13:20Z
 CLOCK_OFFSETS_MS: Final = {"web": 0, "cart": 12, "stock": -8, "payment": 55, "orders": -60, "mail": 30}
-SLOW_MS: Final = 140
+PROCESSES: Final = tuple(CLOCK_OFFSETS_MS)
+BETWEEN_VISITS: Final = 100 * MILLISECOND
+CLOGGED: Final = 150 * MILLISECOND
+"""Longer than a visit takes: it has seven messages, each of 9 ms and 2 ms of work at most."""
 
-Then = Callable[[int], None]
+
+class _Message(NamedTuple):
+    """One kind of message. `{}` stands for the customer."""
+
+    sender: str
+    to: str
+    said: str  # The name of the event that sends it,
+    heard: str  # and of the one that receives it.
+    answers: tuple[str, ...] = ()  # What its receiver sends because of it.
 
 
-def shop_run(*, seed: int, customers: int = 6) -> list[Event]:
+_MESSAGES: Final = {
+    "voucher": _Message("mail", "web", "voucher {} mailed", "customer {} comes", ("add",)),
+    "add": _Message("web", "cart", "item chosen", "item added", ("reserve",)),
+    "reserve": _Message("cart", "stock", "reserve item", "reservation asked", ("reservation", "confirmed")),
+    "reservation": _Message("stock", "orders", "tell orders", "reservation noted"),
+    "confirmed": _Message("stock", "cart", "confirm to cart", "item is reserved", ("pay",)),
+    "pay": _Message("cart", "payment", "ask for payment", "card checked", ("paid",)),
+    "paid": _Message("payment", "cart", "card authorised", "payment is fine", ("checkout",)),
+    "checkout": _Message("cart", "orders", "check out", "checkout arrives"),  # Answered by what orders knows.
+    "placed": _Message("orders", "mail", "order {} placed", "receipt {} mailed"),
+    "failed": _Message("orders", "web", "checkout failed", "customer {} sees an error"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Errand(Operation):
+    """A message of one customer, as the simulator sends it."""
+
+    kind: str
+    customer: int
+    attributes: Mapping[str, str] = field(default_factory=dict)  # Of the event that sends it.
+
+
+def shop_run(*, seed: int, customers: int = 6, order: str = "fifo") -> list[Event]:
     """The events of a day at the shop, in the order in which they happened. The last customer is the unlucky one."""
-    shop = _Shop(Random(seed))  # noqa: S311 - The same seed must give the same day.
-    for customer in range(1, customers + 1):
-        shop.later(100 * customer, partial(shop.visit, customer=customer, unlucky=customer == customers))
-    return shop.run()
+    protocol = ORDERS[order]
+    shop = _Shop(Random(f"shop {seed}"))  # noqa: S311 - The same seed must give the same day.
+    visits = [shop.errand("voucher", customer, BETWEEN_VISITS * customer) for customer in range(1, customers + 1)]
+    last = BETWEEN_VISITS * customers
+    record = ran(
+        Scenario(
+            protocol=protocol,
+            processes=PROCESSES,
+            operations=tuple(visits),
+            seed=seed,
+            delay=Delay(shortest=3 * MILLISECOND, longest=9 * MILLISECOND),
+            fifo=PROTOCOLS[protocol].traits.channels is Channels.FIFO,
+            clogs=(Clog(sender="stock", to="orders", at=last, until=last + CLOGGED),),
+            clocks=tuple(
+                ClockFault(process=name, offset=OPENING - EPOCH + ms * MILLISECOND)
+                for name, ms in CLOCK_OFFSETS_MS.items()
+            ),
+            heal_at=last + CLOGGED,
+        ),
+        shop,
+    )
+    errands = {identity: shop.errands[int(message.payload)] for identity, (message, _) in record.sent.items()}
+    return [_told(event, errands) for event in record.events]
 
 
-@dataclass
 class _Shop:
-    random: Random
-    events: list[Event] = field(default_factory=list)
-    agenda: list[tuple[int, int, Then]] = field(default_factory=list)  # (time, number, what happens then)
-    planned: int = 0
-    counts: dict[str, int] = field(default_factory=dict)  # Events so far, per process.
-    reserved: set[int] = field(default_factory=set)  # What the orders process knows of.
+    """What the six processes do when a message is delivered to them."""
 
-    def run(self) -> list[Event]:
-        while self.agenda:
-            now, _, then = heappop(self.agenda)
-            then(now)
-        return self.events
+    def __init__(self, random: Random) -> None:
+        self._random: Final = random
+        self._reserved: Final[set[int]] = set()  # What the orders process knows of.
+        self.errands: Final[list[_Errand]] = []  # By their place in the run.
 
-    def later(self, time: int, then: Then) -> None:
-        self.planned += 1
-        heappush(self.agenda, (time, self.planned, then))
+    def __call__(self, process: str, operation: Operation, now: int) -> Iterable[Operation]:  # noqa: ARG002
+        assert isinstance(operation, _Errand)
+        kind, customer = operation.kind, operation.customer
+        answers = _MESSAGES[kind].answers
+        if kind == "reservation":
+            self._reserved.add(customer)
+        elif kind == "checkout":
+            answers = ("placed",) if customer in self._reserved else ("failed",)
+        sent = []
+        for answer in answers:
+            now += self._random.randint(MILLISECOND // 2, MILLISECOND)
+            sent.append(self.errand(answer, customer, now))
+        return sent
 
-    def happen(
-        self, now: int, process: str, name: str, *, receives: str = "", sends: str = "", **attributes: str
-    ) -> None:
-        self.counts[process] = self.counts.get(process, 0) + 1
-        clock = OPENING + (now + CLOCK_OFFSETS_MS[process]) * MILLISECOND + self.random.randrange(MILLISECOND)
-        self.events.append(
-            Event(
-                process=process,
-                index=self.counts[process],
-                name=name,
-                sends=(sends,) if sends else (),
-                receives=(receives,) if receives else (),
-                time=clock,
-                attributes=attributes,
-            )
+    def errand(self, kind: str, customer: int, at: int) -> _Errand:
+        message = _MESSAGES[kind]
+        attributes = {
+            "reservation": {"resource": f"item-{customer}"},
+            "failed": {"level": "error", "reason": "nothing is reserved"},
+        }.get(kind, {})
+        made = _Errand(
+            process=message.sender, at=at, to=(message.to,), kind=kind, customer=customer, attributes=attributes
         )
+        self.errands.append(made)
+        return made
 
-    def delay(self) -> int:
-        return self.random.randint(3, 9)
 
-    def visit(self, now: int, customer: int, *, unlucky: bool) -> None:
-        self.happen(now, "mail", f"voucher {customer} mailed", sends=f"voucher-{customer}")
-        self.later(now + self.delay(), lambda t: self.basket(t, customer, unlucky=unlucky))
-
-    def basket(self, now: int, customer: int, *, unlucky: bool) -> None:
-        self.happen(now, "web", f"customer {customer} comes", receives=f"voucher-{customer}")
-        self.happen(now + 1, "web", "item chosen", sends=f"add-{customer}")
-        self.later(now + 1 + self.delay(), lambda t: self.reserve(t, customer, unlucky=unlucky))
-
-    def reserve(self, now: int, customer: int, *, unlucky: bool) -> None:
-        self.happen(now, "cart", "item added", receives=f"add-{customer}")
-        self.happen(now + 1, "cart", "reserve item", sends=f"reserve-{customer}")
-        self.later(now + 1 + self.delay(), lambda t: self.stock(t, customer, unlucky=unlucky))
-
-    def stock(self, now: int, customer: int, *, unlucky: bool) -> None:
-        self.happen(now, "stock", "reservation asked", receives=f"reserve-{customer}")
-        self.happen(now + 1, "stock", "tell orders", sends=f"reservation-{customer}", resource=f"item-{customer}")
-        self.happen(now + 2, "stock", "confirm to cart", sends=f"confirmed-{customer}")
-        slow = SLOW_MS if unlucky else 1
-        self.later(now + 1 + slow, lambda t: self.note_reservation(t, customer))
-        self.later(now + 2 + self.delay(), lambda t: self.pay(t, customer))
-
-    def note_reservation(self, now: int, customer: int) -> None:
-        self.reserved.add(customer)
-        self.happen(now, "orders", "reservation noted", receives=f"reservation-{customer}")
-
-    def pay(self, now: int, customer: int) -> None:
-        self.happen(now, "cart", "item is reserved", receives=f"confirmed-{customer}")
-        self.happen(now + 1, "cart", "ask for payment", sends=f"pay-{customer}")
-        self.later(now + 1 + self.delay(), lambda t: self.authorise(t, customer))
-
-    def authorise(self, now: int, customer: int) -> None:
-        self.happen(now, "payment", "card checked", receives=f"pay-{customer}")
-        self.happen(now + 2, "payment", "card authorised", sends=f"paid-{customer}")
-        self.later(now + 2 + self.delay(), lambda t: self.check_out(t, customer))
-
-    def check_out(self, now: int, customer: int) -> None:
-        self.happen(now, "cart", "payment is fine", receives=f"paid-{customer}")
-        self.happen(now + 1, "cart", "check out", sends=f"checkout-{customer}")
-        self.later(now + 1 + self.delay(), lambda t: self.order(t, customer))
-
-    def order(self, now: int, customer: int) -> None:
-        self.happen(now, "orders", "checkout arrives", receives=f"checkout-{customer}")
-        if customer in self.reserved:
-            self.happen(now + 1, "orders", f"order {customer} placed", sends=f"placed-{customer}")
-            self.later(now + 1 + self.delay(), lambda t: self.thank(t, customer))
-        else:
-            reason = "nothing is reserved"
-            self.happen(
-                now + 1, "orders", "checkout failed", sends=f"failed-{customer}", level="error", reason=reason
-            )
-            self.later(now + 1 + self.delay(), lambda t: self.apologise(t, customer))
-
-    def thank(self, now: int, customer: int) -> None:
-        self.happen(now, "mail", f"receipt {customer} mailed", receives=f"placed-{customer}")
-
-    def apologise(self, now: int, customer: int) -> None:
-        self.happen(now, "web", f"customer {customer} sees an error", receives=f"failed-{customer}")
+def _told(event: Event, errands: Mapping[str, _Errand]) -> Event:
+    """An event of the simulator in the words of the shop. Each sends or receives one message."""
+    errand = errands[(*event.sends, *event.receives)[0]]
+    message, identity = _MESSAGES[errand.kind], (f"{errand.kind}-{errand.customer}",)
+    return replace(
+        event,
+        name=(message.said if event.sends else message.heard).format(errand.customer),
+        sends=identity if event.sends else (),
+        receives=identity if event.receives else (),
+        attributes=errand.attributes if event.sends else {},
+    )

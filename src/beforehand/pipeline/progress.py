@@ -6,7 +6,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -20,23 +20,28 @@ _BACK: Final = "\r\x1b[K"  # To the start of the line, and clear it.
 
 
 class Progress:
-    """Times every step. Says so on the stream unless quiet; on a terminal a line shows the step that is running."""
+    """Times every step. Says so on the stream unless quiet; on a terminal a line shows the step that is running.
 
-    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
+    With `passing` that line is all: nothing stays of a step that is over.
+    """
+
+    def __init__(self, *, stream: TextIO | None = None, quiet: bool = False, passing: bool = False) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._shown = not quiet
+        self._stays = not passing
         self._live = self._shown and bool(getattr(self._stream, "isatty", lambda: False)())
         self._step = ""
+        self._more = ""  # How far it is, if that is known.
         self._start = 0.0
         self._lock = threading.Lock()
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def step(self, what: str, *, rows: int | None = None) -> Iterator[None]:
-        self._step, self._start = what, time.perf_counter()
-        self._draw("")
+        self._step, self._more, self._start = what, "", time.perf_counter()
         try:
-            yield
+            with self._repeated(self._draw):
+                yield
         except BaseException:
             self._end()
             self._clear()  # Whatever is said next stands alone on its line.
@@ -45,7 +50,10 @@ class Progress:
         self.seconds[what] = self.seconds.get(what, 0.0) + taken
         rate = f", {rows / taken:,.0f} a second" if rows and taken > 0.5 else ""
         of = f" ({rows:,}{rate})" if rows else ""
-        self._say(f"{taken:6.1f} s  {what}{of}")
+        if self._stays:
+            self._say(f"{taken:6.1f} s  {what}{of}")
+        else:
+            self._clear()
 
     def _end(self) -> float:
         with self._lock:
@@ -55,11 +63,23 @@ class Progress:
     @contextmanager
     def watching(self, spark: SparkSession) -> Iterator[None]:
         """While the block runs, follow Spark's stages on a terminal."""
+        with self._repeated(lambda: self._look(spark)):
+            yield
+
+    @contextmanager
+    def _repeated(self, act: Callable[[], None]) -> Iterator[None]:
+        """On a terminal, do this now and every while until the block ends."""
         if not self._live:
             yield
             return
+        act()
         ended = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(spark, ended), daemon=True)
+
+        def repeat() -> None:
+            while not ended.wait(INTERVAL_S):
+                act()
+
+        thread = threading.Thread(target=repeat, daemon=True)
         thread.start()
         try:
             yield
@@ -67,20 +87,19 @@ class Progress:
             ended.set()
             thread.join(timeout=2)
 
-    def _watch(self, spark: SparkSession, ended: threading.Event) -> None:
-        while not ended.wait(INTERVAL_S):
-            with suppress(Exception):  # The session may end in the middle of a question.
-                tracker = spark.sparkContext.statusTracker()
-                running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                done = sum(stage.numCompletedTasks for stage in running if stage)
-                total = sum(stage.numTasks for stage in running if stage)
-                self._draw(f", task {done} of {total}" if total else "")
+    def _look(self, spark: SparkSession) -> None:
+        with suppress(Exception):  # The session may end in the middle of a question.
+            tracker = spark.sparkContext.statusTracker()
+            running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            done = sum(stage.numCompletedTasks for stage in running if stage)
+            total = sum(stage.numTasks for stage in running if stage)
+            self._more = f", task {done} of {total}" if total else ""
 
-    def _draw(self, more: str) -> None:
+    def _draw(self) -> None:
         with self._lock:
-            if self._live and self._step:
+            if self._step:
                 taken = time.perf_counter() - self._start
-                line = f"{taken:6.1f} s  {self._step}{more} …"
+                line = f"{taken:6.1f} s  {self._step}{self._more} …"
                 # A line that wraps could not be taken back. Columns are asked each time: windows change.
                 self._stream.write(f"{_BACK}{line[: shutil.get_terminal_size().columns - 1]}")
                 self._stream.flush()

@@ -78,6 +78,8 @@ class Service:
         self.options: Final = options
         self._stack: Final = ExitStack()
         self._chores: list[_Repeated] = []
+        self._server: _Server | None = None  # While it runs, and after.
+        self._stopped = False
         try:
             self._context = _tls(options)
             names = _hosts(options)
@@ -129,15 +131,16 @@ class Service:
         done = threading.Event()
         chores = threading.Thread(target=self._work, args=(done,), name="beforehand-settle", daemon=True)
         chores.start()
-        self._server = _Server(self._config(), self.served, started)
+        self._server = server = _Server(self._config(), self.served, started)
+        server.should_exit = self._stopped
         quiet = _Quiet(self.served)
         logging.getLogger("uvicorn.error").addFilter(quiet)
         # Uvicorn raises the signals that it got again when it has stopped; by then they were obeyed.
         kept: list[tuple[int, object]] = []
         if threading.current_thread() is threading.main_thread():
-            kept = [(number, signal.signal(number, self._server.obey)) for number in (signal.SIGINT, signal.SIGTERM)]
+            kept = [(number, signal.signal(number, server.obey)) for number in (signal.SIGINT, signal.SIGTERM)]
         try:
-            self._server.run(sockets=[self.socket])
+            server.run(sockets=[self.socket])
         finally:
             logging.getLogger("uvicorn.error").removeFilter(quiet)
             for number, handler in kept:
@@ -147,9 +150,11 @@ class Service:
             chores.join()
 
     def stop(self) -> None:
-        """End `run`, from another thread."""
+        """End `run`, from another thread; if it has not begun, it ends at once."""
+        self._stopped = True
         self.served.stopping.set()
-        self._server.should_exit = True
+        if self._server is not None:
+            self._server.should_exit = True
 
     # Inside.
 
