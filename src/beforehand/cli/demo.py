@@ -38,6 +38,10 @@ def demo(folder: Path, last: int, seed: int, as_json: bool) -> None:
     Makes a run of the shop in which one message is overtaken by a chain of others, writes its events in the native
     format, analyzes them on Spark, and shows what could have led to the failure. The folder keeps the events, the
     history directory and the report page, for you to play with.
+
+    \b
+    Example:
+      beforehand demo --to shop-demo
     """
     # Late, because Spark and numba take a moment to load and the rest of the command should not wait for them.
     from beforehand.formats import write_events
