@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 bench-merge bench-service bench-groups bench-rpc campaign campaign-merge explore fuzz matrix merge-kill service-kill docs pins clean
+.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 dist release-check bench-merge bench-service bench-groups bench-rpc campaign campaign-merge explore fuzz matrix merge-kill service-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -101,6 +101,12 @@ service-kill: $(VENV)/ready ## Kill the event service fifty times while events a
 
 docs: $(VENV)/ready ## Draw the diagrams of docs/ again and check every link and example.
 	$(BIN)/python docs/build.py
+
+dist: $(VENV)/ready ## Build the wheel and the sdist into dist/, and check what is in them.
+	$(BIN)/python -m release build
+
+release-check: $(VENV)/ready ## Install the wheel with each extra alone and try every command there (ten minutes, 3 GB of disk).
+	$(BIN)/python -m release check
 
 pins: ## Choose the newest versions and write requirements/*.txt with hashes (slow).
 	$(PYTHON) -m venv $(VENV)-pins

@@ -16,6 +16,7 @@ from typing import Final
 from check_examples import check_examples
 from check_links import check_links, check_pictures_shown
 from check_names import check_names, check_reasons
+from check_security import check_security
 from check_tables import check_commands, check_tables
 from pages import ROOT, Page, Problem, pages_of
 from pictures import PICTURES
@@ -63,6 +64,7 @@ def check_all(pages: Sequence[Page]) -> list[Problem]:
         *check_reasons(pages, ROOT / "src"),
         *check_tables(pages),
         *check_commands(pages),
+        *check_security(pages),
         *check_examples(pages),
     ]
 

@@ -136,8 +136,8 @@ class Page:
 
 
 def pages_of(root: Path = ROOT) -> list[Page]:
-    """README, CHANGELOG and CONTRIBUTING where they are, and every page below docs/."""
-    named = [root / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    """README, CHANGELOG, CONTRIBUTING and SECURITY where they are, and every page below docs/."""
+    named = [root / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     below = sorted((root / "docs").rglob("*.md"))
     return [read_page(path, root) for path in (*named, *below) if path.is_file()]
 

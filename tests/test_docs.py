@@ -14,6 +14,7 @@ import build  # noqa: E402 (docs/ is no package: its modules are found by the li
 import check_examples  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
+import check_security  # noqa: E402
 import check_tables  # noqa: E402
 import pages  # noqa: E402
 import pictures  # noqa: E402
@@ -66,6 +67,10 @@ def test_every_column_and_key_that_the_pipeline_writes_is_in_the_reference() -> 
 
 def test_every_command_and_option_is_in_the_reference() -> None:
     assert shown(check_tables.check_commands(PAGES)) == ""
+
+
+def test_every_listener_reader_fuzz_target_and_bound_is_in_the_threat_model() -> None:
+    assert shown(check_security.check_security(PAGES)) == ""
 
 
 def test_every_room_with_public_names_has_a_reference() -> None:
@@ -248,3 +253,30 @@ def test_a_command_or_an_option_that_is_missing_or_gone_is_found(tmp_path: Path)
 def test_unknown_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main(["--chekc"]) == 2
     assert "use none, or --check" in capsys.readouterr().err
+
+
+def test_a_listener_a_reader_a_fuzz_target_or_a_bound_that_security_does_not_know_is_found(tmp_path: Path) -> None:
+    (one,) = (page for page in PAGES if page.name == check_security.SECURITY)
+    text = one.path.read_text(encoding="utf-8")
+    for old, new, what in (
+        ("`runtime/transports/tcp.py`", "tcp", "runtime/transports/tcp.py listens, and is not named"),
+        ("`pipeline/jvm.py`", "`pipeline/scan.py`", "pipeline/scan.py is named, and does not listen"),
+        ("`member-*`", "members", "fuzz target `member-fifo` is not named"),
+        ("`zipkin`", "`zipkni`", "there is no fuzz target `zipkni`"),
+        ("`read_zipkin`", "it", "`read_zipkin` is not named"),
+        ("| 16,777,216 |", "| 16,777,217 |", "Limits.body_bytes_max` is 16,777,216, not 16,777,217"),
+        ("codec.DEPTH_MAX", "codec.DEEP_MAX", "there is no `beforehand.runtime.codec.DEEP_MAX`"),
+        ("## Bounds", "## Limits", "no heading Bounds"),
+    ):
+        assert old in text
+        less = page(tmp_path, text.replace(old, new), check_security.SECURITY)
+        assert what in shown(check_security.check_security([less]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["await asyncio.start_server(f)", "sock.bind(x)", "server = ThreadingHTTPServer(a, b)", "uvicorn.run(app)"],
+)
+def test_every_way_to_listen_is_known(tmp_path: Path, line: str) -> None:
+    (tmp_path / "door.py").write_text(f"{line}\n")
+    assert check_security.listening_files(tmp_path) == {"door.py"}

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from beforehand.cli.extras import need
+
 __all__ = ["analyze"]
 
 _FORMATS = ("auto", "native", "parquet", "shiviz", "govector", "tracing", "otlp", "jaeger", "zipkin")
@@ -77,6 +79,7 @@ def analyze(
       beforehand analyze app.log --map fields.toml --to history
       beforehand analyze events/ --to history --master spark://host:7077
     """
+    need("pipeline", "pyspark", "pyarrow", "pandas", "numba", "duckdb")
     # Late: `--help` should not wait for Spark.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

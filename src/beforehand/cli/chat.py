@@ -58,8 +58,9 @@ def chat(
 ) -> None:
     """Talk in a group: what you type goes to all, what is delivered is printed. Ctrl-D leaves.
 
-    With unordered or fifo an answer can come before its question. With causal it cannot; with total all see
-    everything in the same order; with rendezvous a line is sent when it is received.
+    ME is your name, which a --peer has too. With unordered or fifo an answer can come before its question. With
+    causal it cannot; with total all see everything in the same order; with rendezvous a line is sent when it is
+    received.
 
     \b
     Example, each in a terminal of its own:

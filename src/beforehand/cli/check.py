@@ -22,7 +22,7 @@ _NAMES = {
 }
 
 
-@click.command()
+@click.command(epilog="Exit status: 0 all in order, 1 violations found, 2 wrong usage or unusable input.")
 @directory_argument
 @click.option("--delta", metavar="MS", type=click.FloatRange(0), help="Check temporal order too, for this δ in ms.")
 @click.option(
@@ -32,15 +32,15 @@ _NAMES = {
 def check(directory: Path, delta: float | None, limit: int, as_json: bool) -> None:
     """Show violations of FIFO, causal and total order and of reported clocks, each with a witness.
 
-    Exits with 1 if there is any, and with 0 if not. With --json all witnesses that the analysis kept are listed.
+    DIR is a history directory, as analyze writes it. With --json all witnesses that the analysis kept are listed.
 
     \b
     Example:
       beforehand check shop
     """
+    history = opened(directory)
     from beforehand.pipeline.stored.checking import found_violations, temporal_violations
 
-    history = opened(directory)
     found = history.report.get("violations")
     counts: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
     notes = list(history.report.get("notes") or [])

@@ -14,11 +14,14 @@ import sys
 import warnings
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Final
+from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from beforehand import __version__
+from beforehand.cli.completion import VARIABLE, complete
+from beforehand.cli.extras import missing_module
 from beforehand.errors import BeforehandError
 
 __all__ = ["main"]
@@ -45,6 +48,7 @@ _COMMANDS: Final = {
     "serve": "Take reports of events, answer what led to what, and show it on a page.",
     "token": "Make, list and revoke the tokens of a service.",
     "demo": "Explain a failed checkout in a shop of six processes.",
+    "completion": "Print a script that makes a shell complete the commands.",
 }
 
 
@@ -56,7 +60,13 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"beforehand.cli.{cmd_name}"), cmd_name)
+        _end_help(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """The commands by their list, so that none is loaded for its name; else options, as click has them."""
+        found = [CompletionItem(name, help=line) for name, line in _COMMANDS.items() if name.startswith(incomplete)]
+        return found or super().shell_complete(ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -71,6 +81,8 @@ def beforehand() -> None:
 
 def main() -> None:
     """Run the command and exit."""
+    if instruction := os.environ.get(VARIABLE):
+        sys.exit(complete(beforehand, instruction))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # None where it is closed.
             stream.reconfigure(errors="replace")  # An arrow that the terminal cannot show is no reason to fail.
@@ -111,13 +123,21 @@ def main() -> None:
     except ImportError as error:
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise
-        extra = "nats" if error.name in ("nats", "nkeys") else "pipeline"
-        sys.exit(_say(f"{error.name} is not installed: pip install 'beforehand[{extra}]'", 2))
+        line = missing_module(error.name or "")
+        sys.exit(_say(line or f"a bug in beforehand ({error}): set BEFOREHAND_DEBUG=1 for the details", 2))
     except Exception as error:  # The last door: whatever comes here is a bug of ours.
         if os.environ.get("BEFOREHAND_DEBUG"):
             raise
         name = type(error).__name__
         sys.exit(_say(f"a bug in beforehand ({name}: {error}): set BEFOREHAND_DEBUG=1 for the details", 2))
+
+
+def _end_help(command: click.Command) -> None:
+    """Every help ends with the exit status; a command with one of its own says so itself."""
+    command.epilog = command.epilog or "Exit status: 0 done, 2 wrong usage or unusable input."
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _end_help(inner)
 
 
 def _hush() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from beforehand.cli.completing import events
 from beforehand.cli.printing import (
     directory_argument,
     echo_json,
@@ -23,8 +24,10 @@ __all__ = ["cut"]
 @click.command()
 @directory_argument
 @click.option("--at", metavar="TIME", help="The largest with nothing later: RFC 3339, or nanoseconds since 1970.")
-@click.option("--after", metavar="EVENT", multiple=True, help="The smallest that contains these events.")
-@click.argument("more", metavar="[EVENT]...", nargs=-1)
+@click.option(
+    "--after", metavar="EVENT", multiple=True, shell_complete=events, help="The smallest that contains these events."
+)
+@click.argument("more", metavar="[EVENT]...", nargs=-1, shell_complete=events)
 @execution_option
 @json_option
 def cut(
@@ -37,7 +40,8 @@ def cut(
 ) -> None:
     """Show a consistent cut, its front, and the messages in flight across it.
 
-    With --at each process goes by its own clock. More events may follow --after.
+    DIR is a history directory, as analyze writes it. An EVENT is an id such as cart:17; more may follow --after. With
+    --at each process goes by its own clock.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from beforehand.cli.completing import events
 from beforehand.cli.printing import directory_argument, echo_json, execution_option, json_option, opened, writing
 
 __all__ = ["draw"]
@@ -13,7 +14,12 @@ __all__ = ["draw"]
 
 @click.command()
 @directory_argument
-@click.option("--around", metavar="EVENT", help="The event to look at; without it, a whole execution is drawn.")
+@click.option(
+    "--around",
+    metavar="EVENT",
+    shell_complete=events,
+    help="The event to look at; without it, a whole execution is drawn.",
+)
 @click.option(
     "--count", type=click.IntRange(1, 1_000), default=40, show_default=True, help="Events of its past to draw."
 )
@@ -32,7 +38,8 @@ def draw(
 ) -> None:
     """Draw a space-time diagram: processes as lanes, messages as arrows.
 
-    An .html file can be explored (choose an event to see its past and future); an .svg file is the picture alone.
+    DIR is a history directory, as analyze writes it. An .html file can be explored (choose an event to see its
+    past and future); an .svg file is the picture alone.
 
     \b
     Example:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from beforehand.cli.completing import experiments
+from beforehand.cli.extras import need
 from beforehand.cli.printing import WIDTH, echo_json, echo_table, json_option, writing
 from beforehand.errors import InputError
 
@@ -25,7 +27,7 @@ _BACK: Final = "\r\x1b[K"  # To the start of the line, and clear it.
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=experiments)
 @click.option(
     "--seeds", type=click.IntRange(1, 10_000), help="Runs for each point; each experiment has its own default."
 )
@@ -49,6 +51,7 @@ def experiment(name: str | None, seeds: int | None, quick: bool, folder: Path, a
       beforehand experiment single-phase --to results
       beforehand experiment sensors --quick
     """
+    need("history", "numpy", "numba")
     from beforehand.sim.experiments import EXPERIMENTS, Size
 
     if name is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from beforehand.cli.completing import events, processes
 from beforehand.cli.printing import (
     directory_argument,
     echo_json,
@@ -15,19 +16,18 @@ from beforehand.cli.printing import (
     opened,
     shown,
 )
-from beforehand.pipeline.documents import event_record
 
 __all__ = ["explain"]
 
 
 @click.command()
 @directory_argument
-@click.argument("event", metavar="EVENT")
+@click.argument("event", metavar="EVENT", shell_complete=events)
 @click.option(
     "--last", type=click.IntRange(0, 1_000_000), default=25, show_default=True, help="How many events to show."
 )
 @click.option("--where", metavar="EXPR", help="Show only these of its past, such as 'kind = receive'.")
-@click.option("--process", metavar="NAME", help="Show only events of this process.")
+@click.option("--process", metavar="NAME", shell_complete=processes, help="Show only events of this process.")
 @click.option(
     "--as",
     "form",
@@ -42,7 +42,8 @@ def explain(
 ) -> None:
     """Show the causal past of an event, in order, newest last.
 
-    EVENT is an id such as cart:17, or trace/cart:17 where there are several executions; find shows them.
+    DIR is a history directory, as analyze writes it. EVENT is an id such as cart:17, or trace/cart:17 where there
+    are several executions; find shows them.
 
     \b
     Example:
@@ -54,8 +55,10 @@ def explain(
     history = opened(directory)
     found = history.explain(event, last=last, where=predicate, process=process)
     if as_json or form == "json":
-        events = [event_record(one) for one in found.events]
-        echo_json({"event": str(found.event.id), "past": found.past, "events": events})
+        from beforehand.pipeline.documents import event_record
+
+        past = [event_record(one) for one in found.events]
+        echo_json({"event": str(found.event.id), "past": found.past, "events": past})
     elif form == "shiviz":
         from beforehand.cli.export_shiviz import shiviz_log
         from beforehand.pipeline.stored.clocks import clocked_among

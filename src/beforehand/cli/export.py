@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from beforehand.cli.completing import events
 from beforehand.cli.printing import echo_json, execution_option, json_option, opened, writing
 from beforehand.errors import InputError
 
@@ -30,7 +31,7 @@ EXECUTIONS_MAX: Final = 1_000
     required=True,
     help="native: JSON Lines; shiviz: a log for ShiViz; perfetto: a trace for ui.perfetto.dev; dot: for Graphviz.",
 )
-@click.option("--around", metavar="EVENT", help="Only the events around this one.")
+@click.option("--around", metavar="EVENT", shell_complete=events, help="Only the events around this one.")
 @click.option(
     "--count", type=click.IntRange(1, 100_000), default=40, show_default=True, help="Events of its past to take."
 )
@@ -42,7 +43,8 @@ def export(
 ) -> None:
     """Write events for other programs, in causal order: of a history directory, or of the store of a service.
 
-    A store can be read while a service writes to it; it is exported as it is at the beginning.
+    DIR is a history directory, STORE the file of a service. A store can be read while a service writes to it; it
+    is exported as it is at the beginning.
 
     \b
     Examples:

@@ -15,7 +15,6 @@ from beforehand.cli.printing import (
     json_option,
     opened,
 )
-from beforehand.pipeline.documents import event_record
 
 __all__ = ["find"]
 
@@ -29,7 +28,8 @@ __all__ = ["find"]
 def find(directory: Path, where: str | None, limit: int, execution: str | None, as_json: bool) -> None:
     """Find events and their ids, newest first.
 
-    Newest means last in the causal order of the whole history, whatever the clocks say.
+    DIR is a history directory, as analyze writes it. Newest means last in the causal order of the whole
+    history, whatever the clocks say.
 
     \b
     Example:
@@ -48,6 +48,8 @@ def find(directory: Path, where: str | None, limit: int, execution: str | None, 
     more = len(found) > limit
     found = found[:limit]
     if as_json:
+        from beforehand.pipeline.documents import event_record
+
         echo_json({"events": [event_record(event) for event in found], "more": more})
         return
     if not found:

@@ -31,6 +31,8 @@ _SHOWN_MAX: Final = 20
 def measure(directory: Path, as_json: bool) -> None:
     """Show what the analysis measured: clock offsets, synchrony, suspected hidden channels.
 
+    DIR is a history directory, as analyze writes it. What could not be measured is not known, and a note says why.
+
     \b
     Example:
       beforehand measure shop

@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from beforehand.cli.extras import need
 from beforehand.pipeline.merging.options import SparkMergeOptions
 
 __all__ = ["SparkMergeOptions", "run_on_spark"]
@@ -29,6 +30,7 @@ def run_on_spark(options: SparkMergeOptions) -> dict[str, Any]:
     """Merge until there is no more (`once`) or until interrupted; says and returns the figures of the merge."""
     if options.flush and not options.once:
         raise click.UsageError("--flush says that no more will come: it is for --once")
+    need("pipeline", "pyspark", "pyarrow", "pandas", "numba")
     from beforehand.pipeline.jobs.merge import check_before, run_merge
     from beforehand.pipeline.merging.stream import STREAM_CONF
     from beforehand.pipeline.session import session

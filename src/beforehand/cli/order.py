@@ -22,7 +22,8 @@ __all__ = ["order"]
 def order(directory: Path, target: Path | None, execution: str | None, as_json: bool) -> None:
     """Write all events in the deterministic order: causes before effects, the same for everybody.
 
-    One JSON object a line, in the native format with the key id added. With --to, --json tells how many there were.
+    DIR is a history directory, as analyze writes it. One JSON object a line, in the native format with the key id
+    added. With --to, --json tells how many there were.
 
     \b
     Example:

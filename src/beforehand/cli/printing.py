@@ -10,14 +10,12 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from beforehand.diagram.page.times import rfc3339
-from beforehand.diagram.text import visible
+from beforehand.cli.extras import need
 from beforehand.errors import InputError
 from beforehand.events import Event, parse_time
 
@@ -52,9 +50,7 @@ execution_option = click.option(
 
 def opened(directory: Path) -> StoredHistory:
     """The history directory, with what is needed to ask it."""
-    for module in ("pyarrow", "duckdb", "numba"):
-        if find_spec(module) is None:
-            raise InputError(f"{module} is not installed: pip install 'beforehand[pipeline]'")
+    need("pipeline", "pyarrow", "duckdb", "numba")
     from beforehand.pipeline.stored import StoredHistory
 
     return StoredHistory.open(directory)
@@ -78,11 +74,15 @@ def echo_json(document: object) -> None:
 
 def shown(text: object, limit: int = 200) -> str:
     """Text from strangers, for a line of a terminal."""
+    from beforehand.diagram.text import visible  # Late: no `--help` should wait for all of `diagram`.
+
     return visible(str(text), limit)
 
 
 def event_rows(events: Iterable[Event], marked: Event | None = None) -> list[tuple[str, ...]]:
     """Rows for `echo_table`: mark, id, time, name, and what else there is."""
+    from beforehand.diagram.page.times import rfc3339
+
     rows: list[tuple[str, ...]] = []
     for event in events:
         more = [*(f"sends {m}" for m in event.sends), *(f"receives {m}" for m in event.receives)]

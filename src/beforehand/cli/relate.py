@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from beforehand.cli.completing import events
 from beforehand.cli.printing import directory_argument, echo_json, json_option, opened, shown
 
 __all__ = ["relate"]
@@ -20,13 +21,14 @@ _SENTENCES = {
 
 @click.command()
 @directory_argument
-@click.argument("first", metavar="EVENT")
-@click.argument("second", metavar="EVENT")
+@click.argument("first", metavar="EVENT", shell_complete=events)
+@click.argument("second", metavar="EVENT", shell_complete=events)
 @json_option
 def relate(directory: Path, first: str, second: str, as_json: bool) -> None:
     """Say whether the first event is before, after, concurrent with or equal to the second.
 
-    Where one happened before the other, a causal chain shows how: from the earlier event to the later one.
+    DIR is a history directory, as analyze writes it. An EVENT is an id such as cart:17; find shows them. Where one
+    happened before the other, a causal chain shows how: from the earlier event to the later one.
 
     \b
     Example:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from beforehand.cli.extras import need
 from beforehand.cli.printing import json_option
-from beforehand.errors import InputError
 
 __all__ = ["serve"]
 
@@ -108,9 +107,9 @@ def serve(
     """
     import json
 
-    for module in ("fastapi", "uvicorn", "numba", "regex"):
-        if find_spec(module) is None:
-            raise InputError(f"{module} is not installed: pip install 'beforehand[service]'")
+    need("service", "fastapi", "uvicorn", "numba", "regex")
+    if directory is not None:
+        need("pipeline", "pyarrow", "duckdb")
     from beforehand.service.otlp import CollectorSettings
     from beforehand.service.retention import RetentionSettings
     from beforehand.service.serving import Options, Service

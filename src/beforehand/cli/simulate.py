@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from beforehand.cli.completing import protocols
+from beforehand.cli.extras import need
 from beforehand.cli.printing import echo_json, json_option, shown
 from beforehand.errors import InputError
 
@@ -20,14 +22,18 @@ _LOADS = ["even", "burst", "single", "answers", "skewed"]
 _DELAYS = ["constant", "uniform", "exponential"]
 
 
-@click.command()
-@click.argument("protocol", required=False)
+@click.command(
+    epilog="Exit status: 0 promises kept, 1 one broken or a message lost, 2 wrong usage or unusable input."
+)
+@click.argument("protocol", required=False, shell_complete=protocols)
 @click.option("--processes", type=click.IntRange(2, 64), default=5, show_default=True, help="How many take part.")
 @click.option("--messages", type=click.IntRange(0, 100_000), default=50, show_default=True, help="How many are sent.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides everything that is left to chance.")
 @click.option("--load", type=click.Choice(_LOADS), default="even", show_default=True, help="When who sends.")
 @click.option("--delay", type=click.Choice(_DELAYS), default="uniform", show_default=True, help="Of packets.")
-@click.option("--delay-ms-max", type=click.FloatRange(0.001, 60_000), default=1.0, show_default=True)
+@click.option(
+    "--delay-ms-max", type=click.FloatRange(0.001, 60_000), default=1.0, show_default=True, help="The longest."
+)
 @click.option("--loss", type=click.FloatRange(0, 0.9), default=0.0, help="The share of packets that are lost.")
 @click.option("--repeat", type=click.FloatRange(0, 0.9), default=0.0, help="The share that arrive twice.")
 @click.option("--partitions", type=click.IntRange(0, 100), default=0, help="How often the network is cut in two.")
@@ -46,13 +52,14 @@ def simulate(protocol: str | None, replay: Path | None, as_json: bool, **asked: 
     """Run PROTOCOL in a simulated network and judge what it delivered.
 
     One seed decides everything: the same command gives the same run. The verdict comes from the recorded events
-    alone. Exit status 1 if a guarantee that the protocol promises was broken. Without PROTOCOL: a list of them.
+    alone. Without PROTOCOL: a list of them.
 
     \b
     Examples:
       beforehand simulate skeen --loss 0.2 --crashes 2
       beforehand simulate fifo --load answers --draw run.svg
     """
+    need("history", "numpy", "numba")
     from beforehand.sim import read_scenario
     from beforehand.sim import simulate as run
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from beforehand.cli.printing import echo_json, echo_table, json_option, shown
-from beforehand.diagram.page.times import rfc3339
 from beforehand.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,7 +47,14 @@ def token() -> None:
 @_store_option
 @json_option
 def add(name: str, scope: str, store: Path, as_json: bool) -> None:
-    """Make a token and print it. It is shown this once: only its hash is kept."""
+    """Make a token and print it.
+
+    NAME says for whom it is. The token is shown this once: only its hash is kept.
+
+    \b
+    Example:
+      beforehand token add cart --scope report --store shop.db
+    """
     with _opened(store, make=True) as (tokens, audit):
         made, text = tokens.add(name, scope)
         audit.note("command", "token made", f"{made.id} {made.scope} {made.name}")
@@ -63,9 +69,15 @@ def add(name: str, scope: str, store: Path, as_json: bool) -> None:
 @_store_option
 @json_option
 def list_(store: Path, as_json: bool) -> None:
-    """List the tokens, without their secrets."""
+    """List the tokens, without their secrets.
+
+    \b
+    Example:
+      beforehand token list --store shop.db
+    """
     from dataclasses import asdict
 
+    from beforehand.diagram.page.times import rfc3339
     from beforehand.service.tokens import access_path, listed
 
     tokens = listed(access_path(store))
@@ -94,7 +106,14 @@ def list_(store: Path, as_json: bool) -> None:
 @_store_option
 @json_option
 def revoke(identity: str, store: Path, as_json: bool) -> None:
-    """End a token, by its id. A running service knows within about a second."""
+    """End a token.
+
+    ID is what list shows. A running service knows within about a second.
+
+    \b
+    Example:
+      beforehand token revoke 3f6c0d2e9a41 --store shop.db
+    """
     with _opened(store, make=False) as (tokens, audit):
         ended = tokens.revoke(identity)
         audit.note("command", "token revoked", f"{ended.id} {ended.scope} {ended.name}")

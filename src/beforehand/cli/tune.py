@@ -81,8 +81,8 @@ def tune(
 ) -> None:
     """Recommend ε and δ for the merger, and show what each δ would have cost.
 
-    For each δ: how many messages would have been late, how long the others would have waited at the merger, and how
-    many would have waited there at once.
+    DIR is a history directory, as analyze writes it. For each δ: how many messages would have been late, how long the
+    others would have waited at the merger, and how many would have waited there at once.
 
     \b
     Examples:
