@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-pipeline bench-pipeline-100 dist release-check bench-merge bench-service bench-groups bench-rpc campaign campaign-merge explore fuzz matrix merge-kill service-kill docs pins clean
+.PHONY: help demo test quick lint format bench bench-list dist release-check campaign campaign-merge explore fuzz matrix merge-kill service-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,28 +51,15 @@ format: $(VENV)/ready ## Format the code.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-bench: $(VENV)/ready-bench ## Measure clocks and histories beside their rivals.
-	$(BIN)/python -m benchmarks
+PARTS ?=
+bench: $(VENV)/ready-bench ## Measure everything, or PARTS="rpc groups", and write benchmarks/RESULTS.md (hours; see bench-list).
+	$(BIN)/python -m benchmarks $(PARTS)
 
-bench-pipeline: $(VENV)/ready-bench ## Measure the pipeline at 1, 10 and 30 million events (about half an hour, 20 GB of disk).
-	$(BIN)/python -m benchmarks.pipeline 1 10 30
+bench-list: $(VENV)/ready ## Show the parts of the benchmarks and how long each takes; make bench-PART runs one.
+	@$(BIN)/python -m benchmarks --list
 
-bench-pipeline-100: $(VENV)/ready-bench ## The same with 100 million events after 10 (an hour, 60 GB of disk).
-	$(BIN)/python -m benchmarks.pipeline 10 100
-
-bench-merge: $(VENV)/ready-bench ## Measure the mergers, live and on Spark, beside pass-through and a baseline.
-	$(BIN)/python -m benchmarks.merge
-
-bench-service: $(VENV)/ready-bench ## Measure the event service: reports, the past of a failure, memory, views and the page (ten minutes).
-	$(BIN)/python -m benchmarks.service
-	$(BIN)/python -m benchmarks.service_views
-	$(BIN)/python -m benchmarks.page
-
-bench-rpc: $(VENV)/ready-bench ## Measure calls with stamps and with causal ordering beside plain ones (some minutes).
-	$(BIN)/python -m benchmarks.rpc
-
-bench-groups: $(VENV)/ready ## Measure groups of five processes on loopback beside a plain TCP fan-out (three minutes).
-	$(BIN)/python -m benchmarks.groups
+bench-%: $(VENV)/ready-bench
+	$(BIN)/python -m benchmarks $*
 
 FUZZ_SECONDS ?= 900
 fuzz: $(VENV)/ready ## Attack every decoder and reader for FUZZ_SECONDS (a quarter of an hour).

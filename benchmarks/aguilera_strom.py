@@ -15,11 +15,12 @@ Delay is from when the application hands the message over to its delivery. Clock
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Outcome", "aguilera_strom", "by_time", "main", "report"]
+from benchmarks.report import Figure, Row, Section, Table
+
+__all__ = ["Outcome", "aguilera_strom", "by_time", "sections"]
 
 SECONDS = 60.0
 EPSILON_S = 0.010
@@ -111,38 +112,34 @@ def _bursts(chance: random.Random) -> tuple[Handed, Sequence[float]]:
 _LOADS = {"even": _even, "random": _random, "uneven": _uneven, "idle": _idle, "bursts": _bursts}
 
 
-def report() -> Iterator[str]:
-    yield "## Beside merging by known rates (simulated)"
-    yield ""
-    yield (
-        f"{PUBLISHERS} publishers, {SECONDS:.0f} s, delays of {DELAY_MEAN_S * 1e3:.0f} ms on average and at most "
-        f"δ = {DELTA_S * 1e3:.0f} ms, clocks apart by up to ε = {EPSILON_S * 1e3:.0f} ms. Delay from handing over to "
-        "delivery, in ms."
-    )
-    yield ""
-    yield "| load | by known rates: median, 99 % | dummies per message | by time: median, 99 % | dummies |"
-    yield "|---|---|---|---|---|"
+def sections() -> list[Section]:
+    rows = []
     for name, load in _LOADS.items():
         handed, rates = load(random.Random(1))
         theirs = aguilera_strom(handed, rates, seed=2)
         ours = by_time(handed, seed=2)
         each = theirs.dummies / len(theirs.delays_ms)
-        yield (
-            f"| {name} | {theirs.share(0.5):.0f}, {theirs.share(0.99):.0f} | {each:.2f} "
-            f"| {ours.share(0.5):.0f}, {ours.share(0.99):.0f} | {ours.dummies} |"
+        shares = [Figure.of([one.share(part)]) for one in (theirs, ours) for part in (0.5, 0.99)]
+        rows.append(Row((name,), (*shares[:2], Figure.of([each], digits=2), *shares[2:], Figure(ours.dummies))))
+    columns = (
+        "load",
+        "by known rates, median",
+        "99 %",
+        "dummies per message",
+        "by time, median",
+        "99 % by time",
+        "dummies by time",
+    )
+    return [
+        Section(
+            "Beside merging by known rates (simulated)",
+            f"{PUBLISHERS} publishers, {SECONDS:.0f} s, delays of {DELAY_MEAN_S * 1e3:.0f} ms on average and at most "
+            f"δ = {DELTA_S * 1e3:.0f} ms, clocks apart by up to ε = {EPSILON_S * 1e3:.0f} ms. Delay from handing "
+            "over to delivery, in ms.",
+            Table("rates", columns, tuple(rows), "One seed, so always the same."),
+            "\n".join(f"- *{name}*: {(load.__doc__ or '').strip()}" for name, load in _LOADS.items()),
         )
-    yield ""
-    yield "Loads:"
-    yield ""
-    for name, load in _LOADS.items():
-        yield f"- *{name}*: {(load.__doc__ or '').strip()}"
-    yield ""
-
-
-def main() -> int:
-    for line in report():
-        print(line, flush=True)
-    return 0
+    ]
 
 
 def _delay(chance: random.Random) -> float:
@@ -159,7 +156,3 @@ def _poisson(chance: random.Random, rate: float) -> list[float]:
 
 def _steps(start: float) -> list[float]:
     return [start + 2.5 * number for number in range(int(SECONDS / 2.5))]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from itertools import count
 from typing import Any
 
@@ -18,7 +18,8 @@ from beforehand.clocks import (
     VectorStamp,
     View,
 )
-from benchmarks.timing import Timing, compare
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
+from benchmarks.timing import REPEATS, Timing, compare
 
 __all__ = ["report"]
 
@@ -26,39 +27,41 @@ SIZES = (2, 10, 100, 1000)
 LIMIT = 10**7
 
 
-def report() -> Iterator[str]:
-    """Lines of Markdown."""
-    yield "## Vector clocks"
-    yield ""
-    yield "Nanoseconds per operation, best of 7 alternating repeats; in brackets the ratio to the plain dict of the"
-    yield "same run. A dict that is ticked keeps no stamp of the event: `dict, copied` does. vectorclock has neither"
-    yield "tick nor merge; its rows are loops over its own get and set. Names are like `node-0001`."
-    yield ""
-    yield "| operation | " + " | ".join(f"{size} entries" for size in SIZES) + " |"
-    yield "|---|" + "---|" * len(SIZES)
+def report() -> Report:
     columns = [vector_timings(size) for size in SIZES]
-    for operation in columns[0]:
-        cells = []
-        for timings in columns:
-            baseline = timings[f"dict: {operation.split(': ')[1].removesuffix(' (`receive`)')}"]
-            cells.append(f"{timings[operation]} ({timings[operation].best_ns / baseline.best_ns:.2f})")
-        yield f"| {operation} | " + " | ".join(cells) + " |"
-    yield ""
-    yield "Bytes of one stamp:"
-    yield ""
-    yield "| form | " + " | ".join(f"{size} entries" for size in SIZES) + " |"
-    yield "|---|" + "---|" * len(SIZES)
+    heads = tuple(f"{size} entries" for size in SIZES)
+    vectors = tuple(
+        Row((operation,), tuple(_beside_dict(operation, timings) for timings in columns)) for operation in columns[0]
+    )
     sizes = [stamp_sizes(size) for size in SIZES]
-    for form in sizes[0]:
-        yield f"| {form} | " + " | ".join(f"{row[form]:,}" for row in sizes) + " |"
-    yield ""
-    yield "## Other clocks"
-    yield ""
-    yield "| operation | ns | median / best |"
-    yield "|---|---|---|"
-    for name, timing in other_timings().items():
-        yield f"| {name} | {timing} | {timing.spread:.2f} |"
-    yield ""
+    lengths = tuple(Row((form,), tuple(Figure(row[form]) for row in sizes)) for form in sizes[0])
+    others = tuple(Row((name,), (timing.figure(),)) for name, timing in other_timings().items())
+    return report_of(
+        "clocks",
+        [
+            Section(
+                "Vector clocks",
+                "Nanoseconds per operation; after × the ratio to the plain dict of the same run. A dict that is "
+                "ticked keeps no stamp of the event: `dict, copied` does. vectorclock has neither tick nor merge; "
+                "its rows are loops over its own get and set. Names are like `node-0001`.",
+                Table("vector", ("operation", *heads), vectors, median_of(REPEATS, "All in turns.")),
+            ),
+            Section(
+                "Bytes of one stamp", "", Table("bytes", ("form", *heads), lengths, "Counted, so always the same.")
+            ),
+            Section(
+                "Other clocks",
+                "",
+                Table("other", ("operation", "ns"), others, median_of(REPEATS, "All in turns.")),
+            ),
+        ],
+        packages=("vectorclock", "hlcpy"),
+    )
+
+
+def _beside_dict(operation: str, timings: dict[str, Timing]) -> Figure:
+    baseline = timings[f"dict: {operation.split(': ')[1].removesuffix(' (`receive`)')}"]
+    return timings[operation].figure(ratio=timings[operation].over(baseline))
 
 
 def entries(size: int, *, plus: int = 0) -> dict[str, int]:
@@ -126,16 +129,16 @@ def vector_timings(size: int) -> dict[str, Timing]:
         {
             "dict: tick": dict_tick,
             "dict, copied: tick": dict_tick_copied,
-            "vectorclock: tick": package_tick,
+            "vectorclock (PyPI): tick": package_tick,
             "**VectorClock**: tick": clock.tick,
             "dict: merge": dict_merge,
-            "vectorclock: merge": package_merge,
+            "vectorclock (PyPI): merge": package_merge,
             "**VectorClock**: merge (`receive`)": our_merge,
             "dict: compare (before)": lambda: dict_compare(later),
-            "vectorclock: compare (before)": lambda: package.compare(package_later, False),
+            "vectorclock (PyPI): compare (before)": lambda: package.compare(package_later, False),
             "**VectorStamp**: compare (before)": lambda: start.compare(later_stamp),
             "dict: compare (concurrent)": lambda: dict_compare(aside),
-            "vectorclock: compare (concurrent)": lambda: package.compare(package_aside, False),
+            "vectorclock (PyPI): compare (concurrent)": lambda: package.compare(package_aside, False),
             "**VectorStamp**: compare (concurrent)": lambda: start.compare(aside_stamp),
         }
     )
@@ -151,7 +154,7 @@ def stamp_sizes(size: int) -> dict[str, int]:
     encoder.encode(stamp, limit=LIMIT)
     changed = stamp.merged(VectorStamp({name: value + 1 for name, value in list(values.items())[:4]}))
     return {
-        "vectorclock, as string": len(str(PackageClock(values))),
+        "vectorclock (PyPI), as string": len(str(PackageClock(values))),
         "with names": len(stamp.encode(limit=LIMIT)),
         "with names, as text": len(stamp.to_text(limit=LIMIT)),
         "in a view": len(stamp.encode(limit=LIMIT, view=view)),
@@ -186,11 +189,11 @@ def other_timings() -> dict[str, Timing]:
 
     return compare(
         {
-            "hlcpy: tick (`sync`)": theirs.sync,
+            "hlcpy (PyPI): tick (`sync`)": theirs.sync,
             "**HybridClock**: tick": hybrid.tick,
-            "hlcpy: receive (`merge`)": lambda: theirs.merge(other),
+            "hlcpy (PyPI): receive (`merge`)": lambda: theirs.merge(other),
             "**HybridClock**: receive": lambda: hybrid.receive(hybrid_stamp),
-            "hlcpy: to bytes": theirs.to_bytes,
+            "hlcpy (PyPI): to bytes": theirs.to_bytes,
             "**HybridStamp**: encode": hybrid_stamp.encode,
             "**LamportClock**: tick": lamport.tick,
             "**LamportClock**: receive": lambda: lamport.receive(lamport_stamp),
@@ -200,3 +203,7 @@ def other_timings() -> dict[str, Timing]:
             "**MatrixClock** (10 processes): send": lambda: matrix.send("node-0001"),
         }
     )
+
+
+if __name__ == "__main__":
+    sys.exit(deliver(report(), target(sys.argv[1:])[1]))

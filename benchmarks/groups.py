@@ -1,10 +1,10 @@
 """Groups of five processes on loopback: deliveries per second and delay per protocol, beside a plain TCP fan-out.
 
-    python -m benchmarks.groups [SECONDS [ORDER...]]
+    python -m benchmarks.groups [SECONDS]
 
 Every member sends to all, as fast as it may: at most `WINDOW` of its own messages are not delivered to itself yet (in
 the fan-out: not echoed by all others). A delivery is a message handed to one member's application. The delay is from
-sending to delivery at another member, on one machine's clock. Writes GROUPS.md, unless orders are named.
+sending to delivery at another member, on one machine's clock.
 
 Nobody leaves before all have measured: a member that waits for one that is gone would wait for ever.
 """
@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import platform
 import random
 import socket
 import statistics
@@ -23,24 +21,35 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from beforehand.ordering import PROTOCOLS, Message
 from beforehand.runtime import Group
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
 
-__all__ = ["main"]
+__all__ = ["main", "report"]
 
-RESULTS = Path(__file__).parent / "GROUPS.md"
 NAMES = ("a", "b", "c", "d", "e")
 WINDOW = 50
+SECONDS = 10.0
+REPEATS = 3
 PAYLOAD = 100
 PLAIN = "plain TCP fan-out"
 MEASURED = "measured"
 PATIENCE_S = 120
 PORTS = range(20_000, 32_000)
 LEFT_OUT = {"causal-unicast", "rendezvous", "timed-delivery", "causal-merge"}  # To one at a time, or by the clock.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One run of one order: of all members together."""
+
+    rate: float  # Deliveries per second.
+    median_ms: float  # Of the delay.
+    most_ms: float  # 99 % of the delays are below.
+    cpu_us: float  # Per delivery.
 
 
 async def member(me: str, peers: dict[str, str], order: str, seconds: float) -> dict[str, Any]:
@@ -185,8 +194,7 @@ def results(order: str, running: list[subprocess.Popen[str]], patience_s: float)
             process.wait()
 
 
-def measure(order: str, seconds: float) -> tuple[float, float, float, float]:
-    """Deliveries per second of all members, median and 99 % of the delay in ms, processor µs per delivery."""
+def measure(order: str, seconds: float) -> Measured:
     peers = addresses()
     running = [
         subprocess.Popen(
@@ -199,8 +207,12 @@ def measure(order: str, seconds: float) -> tuple[float, float, float, float]:
     ]
     found = results(order, running, seconds + PATIENCE_S)
     late = sorted(each for one in found for each in one["late"])
-    cpu = statistics.mean(one["cpu"] for one in found) * 1e6
-    return sum(one["rate"] for one in found), late[len(late) // 2] / 1e6, late[len(late) * 99 // 100] / 1e6, cpu
+    return Measured(
+        rate=sum(one["rate"] for one in found),
+        median_ms=late[len(late) // 2] / 1e6,
+        most_ms=late[len(late) * 99 // 100] / 1e6,
+        cpu_us=statistics.mean(one["cpu"] for one in found) * 1e6,
+    )
 
 
 def main() -> int:
@@ -209,47 +221,51 @@ def main() -> int:
         doing = plain(me, peers, seconds) if order == PLAIN else member(me, peers, order, seconds)
         print(json.dumps(asyncio.run(doing)))
         return 0
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10
-    chosen = sys.argv[2:]
-    rows = {PLAIN: measure(PLAIN, seconds)}
-    for order in chosen or PROTOCOLS:
-        if order not in LEFT_OUT:
-            rows[order] = measure(order, seconds)
-            print(order, rows[order], flush=True)
-    base = rows[PLAIN][0]
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    load = f"every member sends {PAYLOAD} bytes to all, at most {WINDOW} of its own not delivered to itself"
+    rest, to = target(sys.argv[1:])
+    return deliver(report(float(rest[0]) if rest else SECONDS), to)
+
+
+def report(seconds: float) -> Report:
+    orders = [PLAIN, *(order for order in PROTOCOLS if order not in LEFT_OUT)]
+    found: dict[str, list[Measured]] = {order: [] for order in orders}
+    for _ in range(REPEATS):
+        for order in orders:
+            found[order].append(measure(order, seconds))
+            print(f"{order}: {found[order][-1].rate:,.0f} deliveries a second", file=sys.stderr, flush=True)
+    rows = tuple(
+        Row(
+            (order,),
+            (
+                Figure.of(run.rate for run in runs),
+                Figure.of((base.rate / run.rate for base, run in zip(found[PLAIN], runs, strict=True)), digits=1),
+                Figure.of((run.median_ms for run in runs), digits=1),
+                Figure.of((run.most_ms for run in runs), digits=1),
+                Figure.of(run.cpu_us for run in runs),
+            ),
+        )
+        for order, runs in found.items()
+    )
     columns = (
         "order",
-        "deliveries per second, all members",
+        "deliveries per second",
         "times slower",
         "delay to others, median, ms",
-        "99 %, ms",
+        "delay, 99 %, ms",
+        "processor time per delivery, µs",
     )
-    lines = [
-        "# Groups",
-        "",
-        "Made by `make bench-groups`. Read ratios, not seconds: the machine is shared and noisy.",
-        "",
-        f"- {datetime.now(UTC):%Y-%m-%d}, {machine}",
-        f"- Five processes on loopback over TCP, without state; {load}; {seconds:g} s each.",
-        "",
-        f"| {' | '.join(columns)} |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {name} | {rate:,.0f} | {base / rate:.1f} | {median:.1f} | {most:.1f} |"
-            for name, (rate, median, most, _) in rows.items()
-        ),
-        "",
-        "Causal protocols deliver to the sender at once, so only the link holds their senders back: their delay is",
-        "the time in its queues.",
-        "",
-    ]
-    text = "\n".join(lines)
-    print(text)
-    if not chosen:
-        RESULTS.write_text(text, encoding="utf-8")
-    return 0
+    return report_of(
+        "groups",
+        [
+            Section(
+                "",
+                "Deliveries of all members together. Causal protocols deliver to the sender at once, so only the "
+                "link holds their senders back: their delay is the time in its queues.",
+                Table("orders", columns, rows, median_of(REPEATS, "All orders in turns.")),
+            )
+        ],
+        about=f"Five processes on loopback over TCP, without state; every member sends {PAYLOAD} bytes to all, at "
+        f"most {WINDOW} of its own not delivered to itself; {seconds:g} s each.",
+    )
 
 
 if __name__ == "__main__":

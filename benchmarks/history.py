@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import resource
-import time
-from collections.abc import Iterator
+import statistics
+import sys
 from random import Random
 
 import numpy as np
@@ -13,19 +13,20 @@ from beforehand.events import Event
 from beforehand.history import History
 from beforehand.history.columns import from_events
 from beforehand.history.kernels import NO_TIME, replay
-from benchmarks.timing import compare, once
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
+from benchmarks.timing import REPEATS as OFTEN
+from benchmarks.timing import compare, repeated
 
-__all__ = ["report"]
+__all__ = ["random_events", "report"]
+
+REPEATS = 3
 
 
-def report(*, events: int = 1_000_000, processes: int = 50) -> Iterator[str]:
-    """Lines of Markdown."""
+def report(*, events: int = 1_000_000, processes: int = 50) -> Report:
     made = random_events(events, processes)
     History(made[:1000])  # Compile, or load what was compiled before.
-
-    start = time.perf_counter()
+    loading = repeated(lambda: from_events(made), repeats=REPEATS)
     columns = from_events(made)
-    loading = time.perf_counter() - start
     history = History.from_columns(columns)
 
     stamps = np.zeros((events, processes), np.int32)
@@ -49,25 +50,16 @@ def report(*, events: int = 1_000_000, processes: int = 50) -> Iterator[str]:
             past_size,
         )
 
-    rows = [
-        ("events to arrays, with all structure checked", loading),
-        ("stamps, causal times and sizes of pasts", once(stamp)),
-        ("a history from arrays (stamps in fresh memory)", once(lambda: History.from_columns(columns))),
-        (
-            "the deterministic order",
-            once(lambda: History.from_columns(columns)._order) - once(lambda: History.from_columns(columns)),
-        ),
-        ("all checks (FIFO, causal, total, clocks)", once(lambda: history.check(limit=10))),
-        ("all measures", once(history.measure)),
-    ]
-    yield "## A history in memory"
-    yield ""
-    yield f"{events:,} events of {processes} processes: 30 % send, 30 % receive, 40 % are local. One core."
-    yield ""
-    yield "| step | seconds | events per second |"
-    yield "|---|---|---|"
-    for name, seconds in rows:
-        yield f"| {name} | {seconds:.2f} | {events / max(seconds, 1e-9):,.0f} |"
+    fresh = repeated(lambda: History.from_columns(columns), repeats=REPEATS)
+    ordered = repeated(lambda: History.from_columns(columns)._order, repeats=REPEATS)
+    steps = {
+        "events to arrays, with all structure checked": loading,
+        "stamps, causal times and sizes of pasts": repeated(stamp, repeats=REPEATS),
+        "a history from arrays (stamps in fresh memory)": fresh,
+        "the deterministic order": [max(a - min(fresh), 1e-3) for a in ordered],
+        "all checks (FIFO, causal, total, clocks)": repeated(lambda: history.check(limit=10), repeats=REPEATS),
+        "all measures": repeated(history.measure, repeats=REPEATS),
+    }
     last, middle = columns.event_id(int(columns.order[-1])), columns.event_id(int(columns.order[events // 2]))
     timings = compare(
         {
@@ -78,15 +70,26 @@ def report(*, events: int = 1_000_000, processes: int = 50) -> Iterator[str]:
             "the smallest consistent cut after an event": lambda: history.cut_after(middle),
         }
     )
-    yield ""
-    yield "| query | ms | median / best |"
-    yield "|---|---|---|"
-    for query, timing in timings.items():
-        yield f"| {query} | {timing.best_ns / 1e6:,.3f} | {timing.spread:.2f} |"
-    yield ""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    yield f"Peak memory of the process, the event objects included: {peak:,.0f} MiB."
-    yield ""
+    rows = tuple(
+        Row((name,), (Figure.of(taken, digits=2), Figure.of([events / statistics.median(taken)])))
+        for name, taken in steps.items()
+    )
+    queries = tuple(Row((name,), (timing.figure(per=1e6, digits=3),)) for name, timing in timings.items())
+    return report_of(
+        "history",
+        [
+            Section("", "", Table("steps", ("step", "seconds", "events per second"), rows, median_of(REPEATS))),
+            Section(
+                "Questions to it",
+                "",
+                Table("queries", ("query", "ms"), queries, median_of(OFTEN, "All in turns.")),
+                f"Peak memory of the process, the event objects included: {peak:,.0f} MiB.",
+            ),
+        ],
+        packages=("numpy", "numba"),
+        about=f"{events:,} events of {processes} processes: 30 % send, 30 % receive, 40 % are local. One core.",
+    )
 
 
 def random_events(events: int, processes: int) -> list[Event]:
@@ -108,3 +111,8 @@ def random_events(events: int, processes: int) -> list[Event]:
             receives = (waiting[p].pop(0)[1],)
         result.append(Event(process=names[p], index=count[p], sends=sends, receives=receives, time=now * 1000))
     return result
+
+
+if __name__ == "__main__":
+    rest, to = target(sys.argv[1:])
+    sys.exit(deliver(report(events=int(rest[0])) if rest else report(), to))

@@ -11,7 +11,7 @@ import gc
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beforehand.clocks.bounded import BoundedClock
@@ -30,8 +30,9 @@ from beforehand.runtime import (
     ensure_stream,
 )
 from beforehand.runtime.merge_output import Checkpoint, Outgoing
+from benchmarks.report import Figure, Row, Section, Table, median_of
 
-__all__ = ["main", "report"]
+__all__ = ["sections"]
 
 MS = 1_000_000
 SETTINGS = MergeSettings(epsilon_ns=10 * MS, delta_ns=500 * MS)
@@ -62,49 +63,59 @@ class Delay:
     messages: int
 
 
-def report() -> Iterator[str]:
+def sections() -> list[Section]:
     with EmbeddedBroker() as broker:
         merged, plain = asyncio.run(_rates(broker.url))
-        yield "## The live merger"
-        yield ""
-        yield (
+        delays = {grace_ns: asyncio.run(_delay(broker.url, grace_ns)) for grace_ns in (SETTINGS.epsilon_ns, 0)}
+    rates = []
+    for name, each in (("pass-through", plain), ("live merger", merged)):
+        slower = [base.per_second / rate.per_second for base, rate in zip(plain, each, strict=True)]
+        rates.append(
+            Row(
+                (name,),
+                (
+                    Figure.of(rate.per_second for rate in each),
+                    Figure.of(slower, digits=2),
+                    Figure.of((rate.cpu_us for rate in each), digits=1),
+                ),
+            )
+        )
+    late = tuple(
+        Row(
+            (f"{grace_ns // MS} ms",),
+            (
+                *(Figure.of([value], digits=1) for value in (delay.median, delay.p95, delay.p99, delay.most)),
+                Figure(delay.early),
+                Figure(delay.messages),
+            ),
+        )
+        for grace_ns, delay in delays.items()
+    )
+    return [
+        Section(
+            "The live merger",
             f"{MESSAGES:,} messages of {PUBLISHERS} publishers, {len(PAYLOAD)} bytes each, stored before the merger "
             f"starts; NATS to NATS, with positions, exactly once. ε = {SETTINGS.epsilon_ns // MS} ms, "
-            f"δ = {SETTINGS.delta_ns // MS} ms. One process merges, one is the broker. {ROUNDS} rounds in turns."
-        )
-        yield ""
-        yield "| | messages per second, best (median) | processor time per message, µs |"
-        yield "|---|---|---|"
-        for name, rates in (("pass-through", plain), ("live merger", merged)):
-            ordered = sorted(rate.per_second for rate in rates)
-            cpu = min(rate.cpu_us for rate in rates)
-            yield f"| {name} | {ordered[-1]:,.0f} ({ordered[len(ordered) // 2]:,.0f}) | {cpu:.1f} |"
-        yield ""
-        ratio = max(rate.per_second for rate in plain) / max(rate.per_second for rate in merged)
-        yield f"Pass-through is {ratio:.2f} times as fast as merging."
-        yield ""
-        yield "### How much later than due"
-        yield ""
-        yield (
+            f"δ = {SETTINGS.delta_ns // MS} ms. One process merges, one is the broker.",
+            Table(
+                "live",
+                ("way", "messages per second", "times slower", "processor time per message, µs"),
+                tuple(rates),
+                median_of(ROUNDS, "In turns."),
+            ),
+        ),
+        Section(
+            "How much later than due",
             f"{LIVE_RATE:,} messages per second for {LIVE_S} s, published while the merger runs. Due is r + c + δ + "
-            "ε; written is the broker's time of the output. The grace is waited for on top."
-        )
-        yield ""
-        yield "| grace | median, ms | 95 % | 99 % | most | before due | messages |"
-        yield "|---|---|---|---|---|---|---|"
-        for grace_ns in (SETTINGS.epsilon_ns, 0):
-            delay = asyncio.run(_delay(broker.url, grace_ns))
-            yield (
-                f"| {grace_ns // MS} ms | {delay.median:.1f} | {delay.p95:.1f} | {delay.p99:.1f} | {delay.most:.1f} "
-                f"| {delay.early} | {delay.messages:,} |"
-            )
-        yield ""
-
-
-def main() -> int:
-    for line in report():
-        print(line, flush=True)
-    return 0
+            "ε; written is the broker's time of the output. The grace is waited for on top.",
+            Table(
+                "late",
+                ("grace", "median, ms", "95 %", "99 %", "most", "before due", "messages"),
+                late,
+                "One run of each; the figures are over its messages.",
+            ),
+        ),
+    ]
 
 
 async def _rates(url: str) -> tuple[list[Rate], list[Rate]]:
@@ -273,7 +284,4 @@ async def _publish(url: str, stream: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        asyncio.run(_publish(sys.argv[1], sys.argv[2]))
-    else:
-        sys.exit(main())
+    asyncio.run(_publish(sys.argv[1], sys.argv[2]))

@@ -1,20 +1,17 @@
-"""The merger on Spark beside plain pass-through: the same source, the same sink, no merge.
+"""The merger on Spark beside plain pass-through: the same source, the same sink, no merge; from files and from NATS.
 
-`python -m benchmarks.merge_spark [MESSAGES]` prints messages per second of both, from files and from NATS. Each side
-runs twice in one session, in turns; the first micro-batch of a run, which starts Python workers, is left out. The
-best run of each side counts.
+Each side runs `RUNS` times in one session, in turns; the first micro-batch of a run, which starts Python workers, is
+left out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -32,19 +29,21 @@ from beforehand.pipeline.merging.options import SparkMergeOptions
 from beforehand.pipeline.merging.stream import STREAM_CONF, merged_by_lane
 from beforehand.runtime.embedded_broker import EmbeddedBroker
 from beforehand.runtime.nats import StreamAddress, connect, ensure_stream
+from benchmarks.report import Figure, Row, Section, Table, median_of
 
-__all__ = ["main"]
+__all__ = ["sections"]
 
 MESSAGES: Final = 400_000
 BATCHES: Final = 4
+RUNS: Final = 3
 CHANNELS: Final = 16
 PUBLISHERS: Final = 8
 MS: Final = 1_000_000
 SETTINGS: Final = MergeSettings(epsilon_ns=10 * MS, delta_ns=200 * MS)
 
 
-def main(messages: int = MESSAGES) -> list[dict[str, Any]]:
-    """Measure, print and give: one row per source, with both rates and how many times slower the merge is."""
+def sections(messages: int = MESSAGES) -> list[Section]:
+    """One row per source, with both rates and how many times slower the merge is."""
     rows = []
     conf = {**STREAM_CONF, "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "2"}
     with tempfile.TemporaryDirectory() as scratch, EmbeddedBroker(Path(scratch) / "broker") as broker:
@@ -59,19 +58,19 @@ def main(messages: int = MESSAGES) -> list[dict[str, Any]]:
                 ("files", files),
                 ("NATS", StreamAddress(server=broker.url, stream="BENCH")),
             ):
-                rows.append(_measure(spark, name, place, folder / name, messages))
-                shown = rows[-1]
-                print(
-                    f"{name}: merge {shown['merge_per_s']:,.0f} messages/s, pass-through "
-                    f"{shown['pass_through_per_s']:,.0f} messages/s, {shown['times']:.2f} times",
-                    flush=True,
-                )
-    return rows
+                rows.append(Row((name,), _measure(spark, place, folder / name, messages)))
+    columns = ("source", "merge, messages per second", "pass-through", "times slower", "delivered, %")
+    return [
+        Section(
+            "The merger on Spark",
+            f"{messages:,} messages in {CHANNELS} channels; pass-through has the same source and the same sink. What "
+            "is not delivered was set aside, which costs more.",
+            Table("spark", columns, tuple(rows), median_of(RUNS, "In turns.")),
+        )
+    ]
 
 
-def _measure(
-    spark: SparkSession, name: str, place: Path | StreamAddress, folder: Path, messages: int
-) -> dict[str, Any]:
+def _measure(spark: SparkSession, place: Path | StreamAddress, folder: Path, messages: int) -> tuple[Figure, ...]:
     options = SparkMergeOptions(
         source=place,
         sink=folder,
@@ -86,22 +85,19 @@ def _measure(
     def merge(arrived: DataFrame) -> DataFrame:
         return merged_by_lane(in_lanes(arrived, lanes=4, settings=SETTINGS), settings=SETTINGS)
 
-    rates: dict[str, list[float]] = {"merge": [], "pass_through": []}
-    for run in range(2):
-        rates["pass_through"].append(
-            _run(spark, options, folder / f"pass-{run}", lambda arrived: arrived, times=False)
-        )
-        rates["merge"].append(_run(spark, options, folder / f"merge-{run}", merge, times=True))
-    best = {side: max(found) for side, found in rates.items()}
+    plain: list[float] = []
+    merged: list[float] = []
+    for run in range(RUNS):
+        plain.append(_run(spark, options, folder / f"pass-{run}", lambda arrived: arrived, times=False))
+        merged.append(_run(spark, options, folder / f"merge-{run}", merge, times=True))
     entries = Ledger(folder / "merge-1" / "out" / "commits").entries()
-    return {
-        "source": name,
-        "messages": messages,
-        "delivered": sum(entry["delivered"] for entry in entries),  # The rest was set aside, which costs more.
-        "merge_per_s": best["merge"],
-        "pass_through_per_s": best["pass_through"],
-        "times": best["pass_through"] / best["merge"],
-    }
+    delivered = sum(entry["delivered"] for entry in entries)
+    return (
+        Figure.of(merged),
+        Figure.of(plain),
+        Figure.of((base / rate for base, rate in zip(plain, merged, strict=True)), digits=2),
+        Figure.of([100 * delivered / messages], digits=1),
+    )
 
 
 def _run(
@@ -177,7 +173,3 @@ def _parts(items: list[Arrived], count: int) -> Iterator[list[Arrived]]:
     each = -(-len(items) // count)
     for at in range(0, len(items), each):
         yield items[at : at + each]
-
-
-if __name__ == "__main__":
-    print(json.dumps(main(int(sys.argv[1]) if len(sys.argv) > 1 else MESSAGES)))

@@ -8,13 +8,15 @@ delivery.
 from __future__ import annotations
 
 import gc
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beforehand.clocks import View
 from beforehand.ordering import CausalBroadcast, CausalUnicast, Deliver, Fifo, SchiperCausal, Transmit
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
 
 __all__ = ["Rescanning", "chain", "report"]
 
@@ -88,45 +90,56 @@ def deliver_reversed(make: Callable[..., Any], packets: list[tuple[str, Any]]) -
     return seconds / len(packets)
 
 
-def report() -> Iterator[str]:
-    yield "## Waiting messages"
-    yield ""
-    yield "Microseconds per message when all of them arrive in reverse; in brackets the ratio to the smallest size,"
-    yield f"in one run, best of {REPEATS}. `rescanning` looks at its whole queue after each arrival."
-    yield ""
-    yield "| pending | " + " | ".join(f"{size:,}" for size in SIZES) + " |"
-    yield "|---|" + "---|" * len(SIZES)
+def report(*, sizes: Sequence[int] = SIZES) -> Report:
+    rows = []
     for make in (Fifo, CausalBroadcast, CausalUnicast, SchiperCausal):
-        packets = chain(make, SIZES[-1])
-        times = {size: min(deliver_reversed(make, packets[:size]) for _ in range(REPEATS)) for size in SIZES}
-        cells = [f"{times[size] * 1e6:.1f} ({times[size] / times[SIZES[0]]:.2f})" for size in SIZES]
-        yield f"| **{make.__name__}** | " + " | ".join(cells) + " |"
-    yield ""
-    yield "| rescanning | " + " | ".join(f"{size:,}" for size in RESCANNED) + " |"
-    yield "|---|" + "---|" * len(RESCANNED)
+        packets = chain(make, sizes[-1])
+        times = {size: [deliver_reversed(make, packets[:size]) for _ in range(REPEATS)] for size in sizes}
+        rows.append(Row((f"**{make.__name__}**",), _grown(times)))
     packets = chain(CausalBroadcast, RESCANNED[-1])
-    times, looks = {}, {}
-    for size in RESCANNED:
-        queue = Rescanning()
-        start = time.perf_counter()
-        done = sum(queue.receive(packet) for _, packet in reversed(packets[:size]))
-        times[size] = (time.perf_counter() - start) / size
-        looks[size] = queue.looks
-        assert done == size
-    yield (
-        "| microseconds per message | "
-        + " | ".join(f"{times[size] * 1e6:.1f} ({times[size] / times[RESCANNED[0]]:.2f})" for size in RESCANNED)
-        + " |"
+    taken: dict[int, list[float]] = {size: [] for size in RESCANNED}
+    looks = {}
+    for _ in range(REPEATS):
+        for size in RESCANNED:
+            queue = Rescanning()
+            start = time.perf_counter()
+            done = sum(queue.receive(packet) for _, packet in reversed(packets[:size]))
+            taken[size].append((time.perf_counter() - start) / size)
+            looks[size] = queue.looks
+            assert done == size
+    rescanned = (
+        Row(("microseconds per message",), _grown(taken)),
+        Row(("looks at a message",), tuple(Figure(looks[size]) for size in RESCANNED)),
     )
-    yield "| looks at a message | " + " | ".join(f"{looks[size]:,}" for size in RESCANNED) + " |"
-    yield ""
+    return report_of(
+        "ordering",
+        [
+            Section(
+                "",
+                "Microseconds per message when all of them arrive in reverse; after × the ratio to the smallest.",
+                Table("pending", ("pending", *(f"{size:,}" for size in sizes)), tuple(rows), median_of(REPEATS)),
+            ),
+            Section(
+                "Beside a queue that is scanned again",
+                "It looks at its whole queue after each arrival.",
+                Table(
+                    "rescanning", ("rescanning", *(f"{size:,}" for size in RESCANNED)), rescanned, median_of(REPEATS)
+                ),
+            ),
+        ],
+        about="A causal chain of messages over four senders arrives at a fifth process in reverse.",
+    )
 
 
-def main() -> int:
-    for line in report():
-        print(line, flush=True)
-    return 0
+def _grown(times: Mapping[int, Sequence[float]]) -> tuple[Figure, ...]:
+    """Microseconds by size, with the ratio to the smallest."""
+    least = statistics.median(times[min(times)])
+    return tuple(
+        Figure.of((each * 1e6 for each in taken), digits=1, ratio=statistics.median(taken) / least)
+        for taken in times.values()
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    rest, to = target(sys.argv[1:])
+    sys.exit(deliver(report(sizes=[int(size) for size in rest]) if rest else report(), to))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.page [EVENTS] [--folder FOLDER]
 
-Writes benchmarks/PAGE.md. The store is made once per folder (minutes for a million events). Needs playwright and a
+The store is made once per folder (minutes for a million events). Needs playwright and a
 Chromium. Frames are measured in the page by `requestAnimationFrame` while a pointer drags and a wheel turns.
 """
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -23,14 +21,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import msgspec
 from playwright.sync_api import Page, sync_playwright
 
 from beforehand.service import Ingest, Store
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
 from benchmarks.service_store import PROCESSES, reports
 
 __all__ = ["main"]
 
-RESULT: Final = Path(__file__).with_name("PAGE.md")
 BATCH: Final = 5_000
 OPENINGS: Final = 5
 SETTLED: Final = "() => document.documentElement.dataset.ready && beforehand.pane.root.dataset.busy === 'false'"
@@ -136,7 +135,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page")
     parser.add_argument("events", type=int, nargs="?", default=1_000_000)
     parser.add_argument("--folder", type=Path)
-    given = parser.parse_args(arguments)
+    rest, to = target(arguments)
+    given = parser.parse_args(rest)
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         print("benchmarks.page: there is no Chromium on this machine", file=sys.stderr)
@@ -153,46 +153,60 @@ def main(arguments: list[str]) -> int:
             version = browser.version
             heap = page.evaluate("() => performance.memory.usedJSHeapSize / 2 ** 20")
             browser.close()
-    text = "\n".join(result(given.events, openings, moves, version, heap)) + "\n"
-    RESULT.write_text(text, encoding="utf-8")
-    print(text)
-    return 0
+    return deliver(report(given.events, openings, moves, version, heap), to)
 
 
-def result(
-    events: int, openings: list[tuple[float, float]], moves: list[dict[str, Any]], version: str, heap: float
-) -> Iterator[str]:
-    """Lines of Markdown."""
-    load = os.getloadavg()[0]
-    yield "# The page"
-    yield ""
-    yield "Made by `python -m benchmarks.page`. The machine is shared and noisy."
-    yield ""
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}"
-    yield f"- {time.strftime('%Y-%m-%d')}, {machine}"
-    yield f"- Python {platform.python_version()}, Chromium {version}, headless, without a graphics card"
-    yield f"- A store of {events:,} events on {PROCESSES} processes; a window of 1440 × 860"
-    yield ""
-    yield "Seconds from the address to the first picture with events, and until all of it is there. The first opening"
-    yield "finds the service just started:"
-    yield ""
-    yield "| opening | first picture | all of it |"
-    yield "|---|---|---|"
-    for number, (first, whole) in enumerate(openings, 1):
-        yield f"| {number} | {first:.2f} | {whole:.2f} |"
-    yield ""
-    yield "Frames while a pointer drags or a wheel turns, in ms; what was drawn at the end; seconds until what came"
-    yield "into sight was loaded:"
-    yield ""
-    yield "| moving | frames | median | 95 % | longest | things drawn | loaded after |"
-    yield "|---|---|---|---|---|---|---|"
-    for one in moves:
-        yield (
-            f"| {one['what']} | {one['frames']} | {one['median']:.1f} | {one['p95']:.1f} | {one['longest']:.1f} |"
-            f" {one['drawn']:,} | {one['rest']:.2f} |"
+def report(
+    events: int, openings: list[tuple[float, float]], moves: list[dict[str, Any]], chromium: str, heap: float
+) -> Report:
+    opened = {"first": openings[:1], "later": openings[1:]}
+    seen = tuple(
+        Row((which,), tuple(Figure.of((one[at] for one in times), digits=2) for at in (0, 1)))
+        for which, times in opened.items()
+    )
+    moved = tuple(
+        Row(
+            (one["what"],),
+            (
+                Figure(one["frames"]),
+                *(Figure.of([one[key]], digits=1) for key in ("median", "p95", "longest")),
+                Figure(one["drawn"]),
+                Figure.of([one["rest"]], digits=2),
+            ),
         )
-    yield ""
-    yield f"The page's memory after that: {heap:.0f} MiB of JavaScript heap."
+        for one in moves
+    )
+    made = report_of(
+        "page",
+        [
+            Section(
+                "Opening",
+                "Seconds from the address to the first picture with events, and until all of it is there. The first "
+                "opening finds the service just started.",
+                Table(
+                    "openings",
+                    ("opening", "first picture, s", "all of it, s"),
+                    seen,
+                    median_of(OPENINGS - 1, "The first opening is one run."),
+                ),
+            ),
+            Section(
+                "Moving",
+                "Frames while a pointer drags or a wheel turns, in ms; what was drawn at the end; seconds until what "
+                "came into sight was loaded.",
+                Table(
+                    "moving",
+                    ("moving", "frames", "median, ms", "95 %", "longest", "things drawn", "loaded after, s"),
+                    moved,
+                    "One run of each; the figures are over its frames.",
+                ),
+                f"The page's memory after that: {heap:.0f} MiB of JavaScript heap.",
+            ),
+        ],
+        about=f"A store of {events:,} events on {PROCESSES} processes; a window of 1440 × 860, headless, without a "
+        "graphics card.",
+    )
+    return msgspec.structs.replace(made, versions={**made.versions, "Chromium": chromium})
 
 
 if __name__ == "__main__":

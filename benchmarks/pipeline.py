@@ -1,14 +1,14 @@
 """The pipeline on Spark beside Spark's own sort, and explaining beside other ways to find a causal past.
 
-`python -m benchmarks.pipeline 1 10 30` makes histories of so many million events, analyzes them, and writes
-PIPELINE.md (PIPELINE-100.md for 100 million events). Read the ratios: both sides of each were measured in one run,
-one after the other.
+    python -m benchmarks.pipeline [MILLIONS ...]
+
+Makes histories of so many million events and analyzes them. Read the ratios: both sides of each were measured in one
+run, one after the other. `BEFOREHAND_BENCH_DIR` is where the files go for the time being.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -16,32 +16,40 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
+from dataclasses import astuple, dataclass, field
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 import numpy as np
 import psutil
-import pyarrow as pa
-import pyarrow.parquet as pq
-import rustworkx
 from pyspark.sql import SparkSession
 
 from beforehand.pipeline import Progress, Settings, StoredHistory, analyze, session
 from beforehand.pipeline.schemas import NATIVE, spark_type
 from benchmarks.pipeline_data import make_history
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, report_of, target
+from benchmarks.rivals import RIVALS, installed, last_of, read_graph
+from benchmarks.timing import seconds
 
-RESULTS: Final = Path(__file__).parent / "PIPELINE.md"
-RESULTS_100: Final = Path(__file__).parent / "PIPELINE-100.md"
+PACKAGES: Final = ("pyspark", "pyarrow", "duckdb", "numba", "rustworkx", "networkx", "igraph")
 CONF: Final = {"spark.driver.memory": "4g"}
 RIVALS_MAX: Final = 10_000_000
 """Events up to which the other ways to find a past are tried: they hold the whole graph in memory."""
+NETWORKX_MAX: Final = 1_000_000
 PROCESSES: Final = 200
+REPEATED_MAX: Final = 1_000_000
+"""Events up to which everything is measured `REPEATS` times."""
+REPEATS: Final = 3
+DUCKDB: Final = "DuckDB, recursive query"
+ABOUT: Final = (
+    "One execution of native events in Parquet; a third of the events send, nearly as many receive, the rest is "
+    "local; every clock is off by up to 50 ms. `local[*]`, a heap of 4 GiB, session running."
+)
 
 
 @dataclass
@@ -55,22 +63,25 @@ class Peak:
 
 @dataclass
 class Run:
+    """Of one size: seconds of each repeat, and of the sort before the first and after each."""
+
     events: int
     processes: int
-    seconds: float
+    seconds: list[float]
     baseline: list[float]
     peak: Peak
     report: dict[str, Any]
-    steps: dict[str, float]
-    unread_ms: float = 0
-    in_memory_ms: float = 0
-    in_a_row_ms: float = 0
-    command_s: float = 0
+    steps: dict[str, list[float]]
+    unread_ms: list[float] = field(default_factory=list)
+    in_memory_ms: list[float] = field(default_factory=list)
+    in_a_row_ms: list[float] = field(default_factory=list)
+    command_s: list[float] = field(default_factory=list)
     rivals: dict[str, float] = field(default_factory=dict)
 
     @property
-    def ratio(self) -> float:
-        return self.seconds / statistics.mean(self.baseline)
+    def ratios(self) -> list[float]:
+        """Each repeat over the sorts before and after it."""
+        return [taken / statistics.mean(self.baseline[at : at + 2]) for at, taken in enumerate(self.seconds)]
 
 
 @contextmanager
@@ -102,12 +113,6 @@ def watching() -> Iterator[Peak]:
         thread.join()
 
 
-def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
-
 def sort_and_write(spark: SparkSession, source: Path, target: Path) -> float:
     """What Spark needs to merely sort the same events and write them."""
     events = spark.read.schema(spark_type(NATIVE)).parquet(str(source))
@@ -116,19 +121,23 @@ def sort_and_write(spark: SparkSession, source: Path, target: Path) -> float:
     return taken
 
 
-def measure(spark: SparkSession, folder: Path, events: int, processes: int) -> Run:
+def measure(spark: SparkSession, folder: Path, events: int, processes: int, *, rivals: bool = True) -> Run:
     source, target = folder / f"events-{events}", folder / f"history-{events}"
     make_history(source, events=events, processes=processes)
-    baseline = [sort_and_write(spark, source, folder / "sorted")]
-    progress = Progress()
-    with watching() as peak:
-        start = time.perf_counter()
-        report = analyze([str(source)], target, Settings(), progress=progress)
-        taken = time.perf_counter() - start
-    baseline.append(sort_and_write(spark, source, folder / "sorted"))
-    run = Run(events, processes, taken, baseline, peak, report, dict(progress.seconds))
+    run = Run(events, processes, [], [sort_and_write(spark, source, folder / "sorted")], Peak(), {}, {})
+    for _ in range(REPEATS if events <= REPEATED_MAX else 1):
+        shutil.rmtree(target, ignore_errors=True)
+        progress = Progress()
+        with watching() as peak:
+            start = time.perf_counter()
+            run.report = analyze([str(source)], target, Settings(), progress=progress)
+            run.seconds.append(time.perf_counter() - start)
+        run.baseline.append(sort_and_write(spark, source, folder / "sorted"))
+        run.peak = Peak(*(max(pair) for pair in zip(astuple(run.peak), astuple(peak), strict=True)))
+        for step, taken in progress.seconds.items():
+            run.steps.setdefault(step, []).append(taken)
     explain(run, target)
-    if events <= RIVALS_MAX:
+    if rivals and events <= RIVALS_MAX:
         ask_rivals(run, source)
     shutil.rmtree(source)
     shutil.rmtree(target)
@@ -151,12 +160,12 @@ def explain(run: Run, target: Path) -> None:
         return call(process, index)
 
     call(*wanted[0])  # The library and the tables of the cuts are warm after this.
-    run.unread_ms = statistics.median(unread(*event) for event in wanted)
-    run.in_memory_ms = statistics.median(in_memory(*event) for event in wanted)
+    run.unread_ms = [unread(*event) for event in wanted]
+    run.in_memory_ms = [in_memory(*event) for event in wanted]
     history.cache.clear()
-    run.in_a_row_ms = statistics.median(call(*event) for event in wanted)
+    run.in_a_row_ms = [call(*event) for event in wanted]
     command = [sys.executable, "-m", "beforehand", "explain", str(target), last_event(target), "--last", "25"]
-    run.command_s = min(seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(3))
+    run.command_s = [seconds(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(3)]
 
 
 def last_event(target: Path) -> str:
@@ -183,8 +192,10 @@ def samples(run: Run, count: int = 25) -> list[tuple[int, int]]:
 
 def ask_rivals(run: Run, source: Path) -> None:
     process, index = samples(run)[0]
-    run.rivals["DuckDB, recursive query"] = seconds(lambda: duckdb_past(source, f"service-{process:04d}", index))
-    run.rivals["rustworkx, ancestors"] = seconds(lambda: rustworkx_past(source, process, index))
+    run.rivals[DUCKDB] = seconds(lambda: duckdb_past(source, f"service-{process:04d}", index))
+    for name in ("rustworkx", "igraph", "networkx"):
+        if installed(name) and (name != "networkx" or run.events <= NETWORKX_MAX):
+            run.rivals[f"{name}, ancestors"] = seconds(partial(graph_past, name, source, process, index))
 
 
 def duckdb_past(source: Path, process: str, index: int) -> int:
@@ -215,120 +226,140 @@ def duckdb_past(source: Path, process: str, index: int) -> int:
     return len(past)
 
 
-def rustworkx_past(source: Path, process: int, index: int) -> int:
-    """The whole graph in memory, then all ancestors."""
-    table = pq.read_table(source, columns=["process", "index", "sends", "receives"])
-    rows = table.num_rows
-    names = table["process"].combine_chunks().dictionary_encode()
-    numbers = names.indices.to_numpy().astype(np.int64)
-    order = np.lexsort((table["index"].to_numpy(), numbers))
-    same = numbers[order][1:] == numbers[order][:-1]
-    edges = [np.stack([order[:-1][same], order[1:][same]], axis=1)]
-    ends = [_ends(table[name].combine_chunks()) for name in ("sends", "receives")]
-    by_message = dict(zip(ends[0][1].tolist(), ends[0][0].tolist(), strict=True))
-    received = [(by_message[m], r) for r, m in zip(ends[1][0].tolist(), ends[1][1].tolist(), strict=True)]
-    graph = rustworkx.PyDiGraph(multigraph=True, node_count_hint=rows, edge_count_hint=2 * rows)
-    graph.add_nodes_from(range(rows))
-    graph.add_edges_from_no_data(list(map(tuple, edges[0].tolist())))
-    graph.add_edges_from_no_data(received)
-    name = f"service-{process:04d}"
-    at = names.dictionary.to_pylist().index(name)
-    node = int(np.flatnonzero((numbers == at) & (table["index"].to_numpy() == index))[0])
-    return len(rustworkx.ancestors(graph, node))
+def graph_past(name: str, source: Path, process: int, index: int) -> list[int]:
+    """The whole graph in memory, then all ancestors, then the last 25 of them."""
+    graph, names = read_graph(source)
+    number = names.index(f"service-{process:04d}")
+    event = int(np.flatnonzero((graph.process == number) & (graph.index == index))[0])
+    return last_of(graph, RIVALS[name](graph).past(event))
 
 
-def _ends(column: pa.Array) -> tuple[np.ndarray[Any, Any], pa.Array]:
-    lengths = pa.compute.list_value_length(column).to_numpy()
-    return np.repeat(np.arange(len(column)), lengths), column.flatten()
-
-
-def lines(runs: list[Run]) -> Iterator[str]:
-    yield "# The pipeline on Spark"
-    yield ""
-    yield "Made by `make bench-pipeline`. Read ratios, not seconds: the machine is shared and noisy."
-    yield ""
-    memory = psutil.virtual_memory().total / 2**30
-    yield (
-        f"- {datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"{memory:.0f} GiB; Python {platform.python_version()}, "
-        + ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "duckdb", "numba", "rustworkx"))
+def report(runs: Sequence[Run]) -> Report:
+    heads = tuple(f"{run.events:,}" for run in runs)
+    steps = tuple(
+        Row((step,), tuple(Figure.of(run.steps[step], digits=1) if step in run.steps else None for run in runs))
+        for step in dict.fromkeys(step for run in runs for step in run.steps)
     )
-    yield "- One execution of native events in Parquet; a third of the events send, nearly as many receive, the rest"
-    yield "  is local; every clock is off by up to 50 ms. `local[*]`, a heap of 4 GiB, session running."
-    yield ""
-    yield "| events | processes | seconds | events per second | sort and write (before, after) | ratio | blocks |"
-    yield "|---|---|---|---|---|---|---|"
-    for run in runs:
-        before, after = run.baseline
-        yield (
-            f"| {run.events:,} | {run.processes} | {run.seconds:.1f} | {run.events / run.seconds:,.0f} | "
-            f"{before:.1f}, {after:.1f} | {run.ratio:.2f} | {-(-run.events // 100_000)} |"
-        )
-    yield ""
-    by_events = {run.events: run for run in runs}
-    if 10_000_000 in by_events and 30_000_000 in by_events:
-        growth = by_events[30_000_000].seconds / (3 * by_events[10_000_000].seconds)
-        yield f"Time for 30 million events over three times that for 10 million: {growth:.2f}."
-        yield ""
-    yield "| events | peak MiB: driver's Python | driver's JVM (with the executor in it) | Python workers together |"
-    yield "|---|---|---|---|"
-    for run in runs:
-        yield f"| {run.events:,} | {run.peak.driver:,.0f} | {run.peak.jvm:,.0f} | {run.peak.workers:,.0f} |"
-    yield ""
-    yield "## Steps"
-    yield ""
-    yield "| step | " + " | ".join(f"{run.events:,}" for run in runs) + " |"
-    yield "|---|" + "---|" * len(runs)
-    for step in dict.fromkeys(step for run in runs for step in run.steps):
-        yield f"| {step} | " + " | ".join(f"{run.steps.get(step, 0):.1f}" for run in runs) + " |"
-    yield ""
-    yield "## Explaining: the last 25 events that could have led to one"
-    yield ""
     rivals = list(dict.fromkeys(name for run in runs for name in run.rivals))
-    ours = ("a block nobody read (ms)", "a block in memory (ms)", "25 events in a row (ms)", "the command (s)")
-    yield f"| events | {' | '.join((*ours, *(f'{name} (s)' for name in rivals)))} |"
-    yield "|---|" + "---|" * (len(ours) + len(rivals))
-    for run in runs:
-        calls = f"{run.unread_ms:.0f} | {run.in_memory_ms:.1f} | {run.in_a_row_ms:.0f} | {run.command_s:.2f}"
-        found = [f"{run.rivals[name]:.1f}" if name in run.rivals else "–" for name in rivals]
-        yield f"| {run.events:,} | {' | '.join((calls, *found))} |"
-    yield ""
-    yield "Library calls are medians of 25 events, on a history that is open, all kernels loaded. A call whose block"
-    yield "nobody has read reads it; one whose block is in memory does not. *In a row* asks 25 events after the"
-    yield "history was opened: at one million events they lie in a few blocks, which are soon in memory; at ten"
-    yield "million and more nearly every one lies in a block of its own, so most of these calls read one."
-    yield "The rivals' times include loading the events; ours are queries of the history directory."
-    yield ""
-    if len(runs) > 1 and runs[0].events == 1_000_000:
-        one, many = runs[0], runs[1]
-        yield f"At {many.events:,} events over one million, the aim being 1.5 for a warm call:"
-        yield (
-            f"{many.unread_ms / one.unread_ms:.2f} for a block nobody read, "
-            f"{many.in_memory_ms / one.in_memory_ms:.2f} for one in memory, "
-            f"{many.in_a_row_ms / one.in_a_row_ms:.2f} in a row, "
-            f"{many.command_s / one.command_s:.2f} for the command."
+    explained = tuple(
+        Row(
+            (f"{run.events:,}",),
+            (
+                Figure.of(run.unread_ms),
+                Figure.of(run.in_memory_ms, digits=1),
+                Figure.of(run.in_a_row_ms),
+                Figure.of(run.command_s, digits=2),
+                *(Figure.of([run.rivals[name]], digits=1) if name in run.rivals else None for name in rivals),
+            ),
         )
-        yield ""
+        for run in runs
+    )
+    peaks = tuple(Row((f"{run.events:,}",), tuple(Figure.of([value]) for value in astuple(run.peak))) for run in runs)
+    ours = ("a block nobody read, ms", "a block in memory, ms", "25 events in a row, ms", "the command, s")
+    return report_of(
+        "pipeline",
+        [
+            Section("", "", growth_table(runs), _growth(runs)),
+            Section("Memory", "The most that was resident at once, in MiB.", Table("memory", MEMORY, peaks, SAMPLED)),
+            Section("Steps", "Seconds.", Table("steps", ("step", *heads), steps, HOW)),
+            Section(
+                "Explaining: the last 25 events that could have led to one",
+                _EXPLAINING,
+                Table(
+                    "explaining",
+                    ("events", *ours, *(f"{name}, s" for name in rivals)),
+                    explained,
+                    "Library calls: median of 25 events, in brackets the least and the most; the command: of 3 runs; "
+                    "the others: one run.",
+                ),
+                _aims(runs),
+            ),
+        ],
+        packages=PACKAGES,
+        about=ABOUT,
+    )
 
 
-def main() -> int:
-    millions = [float(argument) for argument in sys.argv[1:]] or [1, 10, 30]
+HOW: Final = (
+    f"Up to {REPEATED_MAX:,} events the median of {REPEATS} runs, in brackets the least and the most; "
+    "beyond, one run."
+)
+SAMPLED: Final = "Sampled five times a second; the most of all runs."
+MEMORY: Final = ("events", "driver's Python", "driver's JVM, with the executor in it", "Python workers together")
+_EXPLAINING: Final = (
+    "Library calls on a history that is open, all kernels loaded. A call whose block nobody has read reads it; one "
+    "whose block is in memory does not. *In a row* asks 25 events after the history was opened: at one million "
+    "events they lie in a few blocks, which are soon in memory; at ten million and more nearly every one lies in a "
+    "block of its own, so most of these calls read one. The rivals' times include loading the events; ours are "
+    "queries of the history directory."
+)
+
+
+def growth_table(runs: Sequence[Run], *, name: str = "growth", by: str = "events") -> Table:
+    """One row for each size; its name is the number of events, or of processes."""
+    other = "processes" if by == "events" else "events"
+    rows = []
+    for run in runs:
+        varied, same = (run.events, run.processes) if by == "events" else (run.processes, run.events)
+        cells = (
+            Figure(same),
+            Figure.of(run.seconds, digits=1),
+            Figure.of(run.events / taken for taken in run.seconds),
+            Figure.of(run.baseline, digits=1),
+            Figure.of(run.ratios, digits=2),
+            Figure(-(-run.events // 100_000)),
+        )
+        rows.append(Row((f"{varied:,}",), cells))
+    columns = (by, other, "seconds", "events per second", "sort and write, s", "ratio", "blocks")
+    return Table(name, columns, tuple(rows), f"{HOW} The sort ran before and after each run.")
+
+
+def _growth(runs: Sequence[Run]) -> str:
+    times = {run.events: statistics.median(run.seconds) for run in runs}
+    pairs = [(a, b) for a, b in pairwise(times) if a >= 10_000_000]
+    return " ".join(
+        f"Time for {b:,} events over {b / a:g} times that for {a:,}: {times[b] / (b / a * times[a]):.2f}."
+        for a, b in pairs
+    )
+
+
+def _aims(runs: Sequence[Run]) -> str:
+    if len(runs) < 2 or runs[0].events != 1_000_000:
+        return ""
+    one, many = runs[0], runs[1]
+
+    def grown(name: str) -> str:
+        return f"{statistics.median(getattr(many, name)) / statistics.median(getattr(one, name)):.2f}"
+
+    return (
+        f"At {many.events:,} events over one million, the aim being 1.5 for a warm call: {grown('unread_ms')} for a "
+        f"block nobody read, {grown('in_memory_ms')} for one in memory, {grown('in_a_row_ms')} in a row, "
+        f"{grown('command_s')} for the command."
+    )
+
+
+@contextmanager
+def prepared() -> Iterator[tuple[SparkSession, Path]]:
+    """A session in which everything has run once, and a folder."""
     root = os.environ.get("BEFOREHAND_BENCH_DIR")
+    with tempfile.TemporaryDirectory(prefix="beforehand-bench-", dir=root) as name, session(conf=CONF) as spark:
+        folder = Path(name)
+        make_history(folder / "warm", events=200_000, processes=20)
+        sort_and_write(spark, folder / "warm", folder / "sorted")
+        analyze([str(folder / "warm")], folder / "warm-history", Settings(blocks=3))
+        yield spark, folder
+
+
+def main(arguments: Sequence[str]) -> int:
+    rest, to = target(arguments)
+    millions = [float(argument) for argument in rest] or [1, 10, 30]
     runs = []
-    with tempfile.TemporaryDirectory(prefix="beforehand-bench-", dir=root) as folder, session(conf=CONF) as spark:
-        warm = Path(folder) / "warm"
-        make_history(warm, events=200_000, processes=20)
-        sort_and_write(spark, warm, Path(folder) / "sorted")
-        analyze([str(warm)], Path(folder) / "warm-history", Settings(blocks=3))
+    with prepared() as (spark, folder):
         for size in millions:
-            events = int(size * 1_000_000)
-            runs.append(measure(spark, Path(folder), events, PROCESSES))
-            print(f"{events:,}: {runs[-1].seconds:.1f} s, ratio {runs[-1].ratio:.2f}", flush=True)
-    text = "\n".join(lines(runs))
-    print(text)
-    (RESULTS_100 if max(millions) >= 100 else RESULTS).write_text(text, encoding="utf-8")
-    return 0
+            runs.append(measure(spark, folder, int(size * 1_000_000), PROCESSES))
+            print(f"{runs[-1].events:,}: {runs[-1].seconds} s, ratio {runs[-1].ratios}", file=sys.stderr, flush=True)
+    return deliver(report(runs), to)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

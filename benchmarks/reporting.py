@@ -16,7 +16,19 @@ from tempfile import TemporaryDirectory
 
 from beforehand.clocks import VectorClock, VectorStamp
 from beforehand.reporting import Reporter, ReportingHandler, ReportLimits
-from benchmarks.timing import Timing, compare
+from benchmarks.report import (
+    ONE_RUN,
+    Figure,
+    Report,
+    Row,
+    Section,
+    Table,
+    deliver,
+    median_of,
+    report_of,
+    target,
+)
+from benchmarks.timing import REPEATS, Timing, compare
 
 __all__ = ["report"]
 
@@ -25,28 +37,36 @@ ATTRIBUTES = {"level": "error", "order": "o-4711"}
 STAMP_ENTRIES = 50
 
 
-def report() -> Iterator[str]:
-    """Lines of Markdown."""
-    yield "## Reporting"
-    yield ""
-    yield "Microseconds per call in the thread that reports, best of 7 alternating repeats; ratio to a call of"
-    yield "`logging` with a `FileHandler` and a plain formatter in the same run. Another thread takes the events at"
-    yield "the same time (a target that throws them away), and needs the same interpreter lock."
-    yield ""
-    yield "| call | µs | ratio | median / best |"
-    yield "|---|---|---|---|"
+def report() -> Report:
     timings = event_timings()
-    for name, timing in timings.items():
-        ratio = timing.best_ns / timings[BASELINE].best_ns
-        yield f"| {name} | {timing.best_ns / 1000:.1f} | {ratio:.2f} | {timing.spread:.2f} |"
-    yield ""
-    yield "Memory held (tracemalloc) with a server that nobody answers at, default limits, events of two attributes:"
-    yield ""
-    yield "| events reported | queued | dropped | MB |"
-    yield "|---|---|---|---|"
-    for reported, queued, dropped, megabytes in memory_at_the_bound():
-        yield f"| {reported:,} | {queued:,} | {dropped:,} | {megabytes:.1f} |"
-    yield ""
+    calls = tuple(
+        Row(
+            (name,),
+            (timing.figure(per=1_000, digits=1), Figure.of([timing.over(timings[BASELINE])], digits=2)),
+        )
+        for name, timing in timings.items()
+    )
+    held = tuple(
+        Row((f"{reported:,}",), (Figure(queued), Figure(dropped), Figure.of([megabytes], digits=1)))
+        for reported, queued, dropped, megabytes in memory_at_the_bound()
+    )
+    return report_of(
+        "reporting",
+        [
+            Section(
+                "",
+                "Microseconds per call in the thread that reports; ratio to a call of `logging` with a `FileHandler` "
+                "and a plain formatter in the same run. Another thread takes the events at the same time (a target "
+                "that throws them away), and needs the same interpreter lock.",
+                Table("calls", ("call", "µs", "ratio"), calls, median_of(REPEATS, "All in turns.")),
+            ),
+            Section(
+                "Memory at the bound",
+                "Held by tracemalloc, with a server that does not answer, default limits, events of two attributes.",
+                Table("memory", ("events reported", "queued", "dropped", "MB"), held, ONE_RUN),
+            ),
+        ],
+    )
 
 
 def event_timings() -> dict[str, Timing]:
@@ -114,6 +134,4 @@ def _refuse(lines: Sequence[bytes]) -> None:
 
 if __name__ == "__main__":
     logging.getLogger("beforehand.reporting").addHandler(logging.NullHandler())
-    for line in report():
-        print(line, flush=True)
-    sys.exit(0)
+    sys.exit(deliver(report(), target(sys.argv[1:])[1]))

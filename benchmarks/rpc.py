@@ -1,6 +1,6 @@
 """Calls without stamps, with causal timestamps and with causal ordering, over HTTP and gRPC (Berry 1995, 4.4).
 
-python -m benchmarks.rpc [RUNS [CALLS]] writes benchmarks/RPC.md
+python -m benchmarks.rpc [RUNS [CALLS]]
 
 An echo between two processes on this machine. As in the paper the processes in a stamp have names of sixteen
 characters, and a stamp of causal ordering has twice the entries: one row in its table besides its own time. Runs
@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
-import platform
 import random
-import statistics
 import sys
 import threading
 import time
@@ -25,9 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib.metadata import version
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -46,6 +42,7 @@ from beforehand.rpc import (
     causal_channel,
 )
 from beforehand.rpc.headers import written
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
 
 __all__ = ["report"]
 
@@ -60,7 +57,8 @@ FLOOR_INTERCEPTED: Final = "floor, interceptor"
 CARRIED: Final = "x" * 64
 STRICT: Final = Policies(unstamped=Unstamped.REFUSE)
 FULL: Final = Policies(unstamped=Unstamped.REFUSE, differences=False)
-OUTPUT: Final = Path(__file__).parent / "RPC.md"
+RUNS: Final = 20
+CALLS: Final = 50
 
 Variant = tuple[str, int]
 VARIANTS: Final[tuple[Variant, ...]] = tuple(
@@ -309,55 +307,57 @@ def _run_after(call: Callable[[], object], before: Callable[[], object], number:
     return walls, cpus
 
 
-def report(runs: int, number: int) -> Iterator[str]:
-    """Lines of Markdown."""
-    yield "# Calls with stamps"
-    yield ""
-    yield f"Written by `make bench-rpc`: median of {runs} alternating runs of {number} calls each."
-    yield f"Python {platform.python_version()}, httpx {version('httpx')}, uvicorn {version('uvicorn')} (h11),"
-    yield f"grpcio {version('grpcio')}; caller and server are two processes on one machine. An echo, as in"
-    yield "Berry 1995, 4.4; no reporter. *Ratio* is to the run without stamps in the same round. Aims: at most 1.10"
-    yield "at 2 entries and 1.5 at 1,000."
-    yield ""
-    yield "*Floor*: what the carrier takes to bring 64 characters there and back by the same hooks, with nothing done"
-    yield "in them: the least that anything which carries something can cost in Python. *Ten entries new*: the caller"
-    yield "hears of ten other processes before each call. *Full*: with `Policies(differences=False)`; all others send"
-    yield "differences. gRPC: `causal_channel`, except where it says interceptor."
+def report(runs: int, number: int) -> Report:
+    sections = []
     for carrier, opened in (("HTTP", http_calls), ("gRPC", grpc_calls)):
         with opened() as calls:
             figures = measured(calls, runs, number)
-        plain = figures[PLAIN, 0]
-        yield ""
-        yield f"## {carrier}"
-        yield ""
-        yield "| variant | entries | round trip, ms | ratio | caller's CPU, ms | ratio |"
-        yield "|---|---|---|---|---|---|"
+        rows = []
         for (kind, size), times in figures.items():
             cells = []
             for at in (0, 1):
-                ratio = statistics.median(run[at] / base[at] for run, base in zip(times, plain, strict=True))
-                cells += [f"{statistics.median(run[at] for run in times):.2f}", f"{ratio:.2f}"]
-            yield f"| {kind} | {size or ''} | {' | '.join(cells)} |"
-    yield ""
-    yield "## Beside the paper"
-    yield ""
-    yield "| Table 1 of Berry 1995, at 2 entries, two workstations | round trip, ms | ratio | CPU, ms | ratio |"
-    yield "|---|---|---|---|---|"
-    for name, wall, cpu in (("no timestamps", 3.8, 2.3), ("timestamps", 4.9, 3.1), ("ordering", 5.4, 3.2)):
-        yield f"| {name} | {wall} | {wall / 3.8:.2f} | {cpu} | {cpu / 2.3:.2f} |"
-    yield ""
-    yield "Figures 6 and 7 are curves over the number of entries. The text that we have of the paper does not hold"
-    yield "them: what can be compared at 10, 100 and 1,000 is its words, growth that is almost linear between 10 and"
-    yield "100 entries and steeper beyond."
+                ratios = [run[at] / base[at] for run, base in zip(times, figures[PLAIN, 0], strict=True)]
+                cells += [Figure.of((run[at] for run in times), digits=2), Figure.of(ratios, digits=2)]
+            rows.append(Row((kind, f"{size:,}" if size else ""), tuple(cells)))
+        columns = ("variant", "entries", "round trip, ms", "ratio", "caller's CPU, ms", "ratio of CPU")
+        sections.append(Section(carrier, "", Table(carrier, columns, tuple(rows), median_of(runs, "All in turns."))))
+    return report_of(
+        "rpc",
+        [*sections, beside_the_paper()],
+        packages=("httpx", "uvicorn", "grpcio"),
+        about=f"Caller and server are two processes on one machine; {number} calls in a run. An echo, as in Berry "
+        "1995, 4.4; no reporter; HTTP by h11. *Ratio* is to the run without stamps in the same round. Aims: at most "
+        "1.10 at 2 entries and 1.5 at 1,000. *Floor*: what the carrier takes to bring 64 characters there and back "
+        "by the same hooks, with nothing done in them: the least that anything which carries something can cost in "
+        "Python. *Ten entries new*: the caller hears of ten other processes before each call. *Full*: with "
+        "`Policies(differences=False)`; all others send differences. gRPC: `causal_channel`, except where it says "
+        "interceptor.",
+    )
 
 
-def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    number = int(sys.argv[2]) if len(sys.argv) > 2 else 50
-    text = "\n".join(report(runs, number)) + "\n"
-    print(text, end="")
-    OUTPUT.write_text(text, encoding="utf-8")
+def beside_the_paper() -> Section:
+    paper = (("no timestamps", 3.8, 2.3), ("timestamps", 4.9, 3.1), ("ordering", 5.4, 3.2))
+    rows = tuple(
+        Row(
+            (name,),
+            (Figure(wall, 1), Figure.of([wall / 3.8], digits=2), Figure(cpu, 1), Figure.of([cpu / 2.3], digits=2)),
+        )
+        for name, wall, cpu in paper
+    )
+    return Section(
+        "Beside the paper",
+        "Table 1 of Berry 1995, at 2 entries, two workstations.",
+        Table("paper", ("variant", "round trip, ms", "ratio", "CPU, ms", "ratio of CPU"), rows, "As printed there."),
+        "Figures 6 and 7 are curves over the number of entries. The text that we have of the paper does not hold "
+        "them: what can be compared at 10, 100 and 1,000 is its words, growth that is almost linear between 10 and "
+        "100 entries and steeper beyond.",
+    )
+
+
+def main() -> int:
+    rest, to = target(sys.argv[1:])
+    return deliver(report(int(rest[0]) if rest else RUNS, int(rest[1]) if len(rest) > 1 else CALLS), to)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

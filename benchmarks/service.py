@@ -7,7 +7,7 @@ made before the clock starts (JSON Lines of 1,000 events, gzipped, as the Report
 shared by all of them: what making them costs is the reporters' own matter. The reporters own different processes of
 the system and have one request under way each, so reports come out of order. Systems report what happens now: no
 reporter is further ahead than `APART` events. A row shows what it costs if they are as far apart as they like, as
-after an outage. Writes SERVICE.md.
+after an outage.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import gzip
 import http.client
 import json
 import mmap
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -25,8 +23,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from urllib.parse import quote, urlsplit
@@ -35,11 +31,11 @@ import psutil
 
 from beforehand.events import Event
 from beforehand.formats import to_json
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, report_of, target
 from benchmarks.service_store import PROCESSES, reports
 
 __all__ = ["main", "measure", "report"]
 
-RESULTS = Path(__file__).parent / "SERVICE.md"
 BATCH = 1_000
 ASKED = 500
 APART = 20_000
@@ -245,57 +241,54 @@ def measure(events: int, reporters: int, *, processes: int, clocks: bool, apart:
             }
 
 
-def report(events: int, reporters: int) -> Iterator[str]:
-    """Lines of Markdown."""
-    yield "# The event service over HTTP"
-    yield ""
-    yield "Made by `make bench-service`. The machine is shared and noisy."
-    yield ""
-    yield f"- {datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    packages = ("fastapi", "uvicorn", "msgspec")
-    yield f"- Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in packages)
-    yield (
-        f"- {events:,} events, from {reporters} reporting processes, each at most {APART:,} events ahead of the last "
-        f"(but for the last row), {BATCH:,} events in a request, gzipped"
-    )
-    yield ""
-    yield (
-        "| way | stored, events/s | aim | stored and stamped, events/s | events/s of the service's processor time "
-        "| memory of the service at a quarter, half, end (MiB) | past of a failure: median, p99, most (ms) "
-        "| aim, p99 |"
-    )
-    yield "|---|---|---|---|---|---|---|---|"
+def report(events: int, reporters: int) -> Report:
+    rows = []
     for name, (processes, clocks, apart) in WAYS.items():
         found = measure(events, reporters, processes=processes, clocks=clocks, apart=apart)
-        yield (
-            f"| {name} | {found['per_second']:,.0f} | {AIMS[clocks]:,} | {found['per_second_stamped']:,.0f} "
-            f"| {found['per_second_of_processor']:,.0f} "
-            f"| {found['memory_quarter']:.0f}, {found['memory_half']:.0f}, {found['memory_end']:.0f} "
-            f"| {found['past_median']:.1f}, {found['past_p99']:.1f}, {found['past_most']:.1f} | {PAST_AIM_MS} |"
-        )
-    yield ""
-    yield (
-        "Stored: until every reporter had its last answer. Stamped: until nothing waits any more. The past: the last "
-        f"25 events before each of {ASKED} failures from everywhere in the order, over one connection, when all are "
-        "stored."
+        print(f"{name}: {found['per_second']:,.0f} events a second", file=sys.stderr, flush=True)
+        rates = (found["per_second"], AIMS[clocks], found["per_second_stamped"], found["per_second_of_processor"])
+        memory = (found["memory_quarter"], found["memory_half"], found["memory_end"])
+        past = (found["past_median"], found["past_p99"], found["past_most"])
+        cells = [Figure.of([value]) for value in (*rates, *memory)]
+        cells += [Figure.of([value], digits=1) for value in past]
+        rows.append(Row((name,), (*cells, Figure(PAST_AIM_MS))))
+    columns = (
+        "way",
+        "stored, events/s",
+        "aim",
+        "stored and stamped, events/s",
+        "events/s of the service's processor time",
+        "memory at a quarter, MiB",
+        "at half",
+        "at the end",
+        "past of a failure, median, ms",
+        "past of a failure, 99 %, ms",
+        "most",
+        "aim, 99 %",
     )
-    yield ""
+    return report_of(
+        "service",
+        [
+            Section(
+                "",
+                "Stored: until every reporter had its last answer. Stamped: until nothing waits any more. The past: "
+                f"the last 25 events before each of {ASKED} failures from everywhere in the order, over one "
+                "connection, when all are stored.",
+                Table("ways", columns, tuple(rows), f"One run of each; pasts are over {ASKED} questions."),
+            )
+        ],
+        packages=("fastapi", "uvicorn", "msgspec"),
+        about=f"{events:,} events, from {reporters} reporting processes, each at most {APART:,} events ahead of the "
+        f"last (but for the last row), {BATCH:,} events in a request, gzipped.",
+    )
 
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--post"]:
         post(Path(arguments[3]), int(arguments[1]), int(arguments[2]))
         return 0
-    events = int(arguments[0]) if arguments else 1_000_000
-    reporters = int(arguments[1]) if len(arguments) > 1 else 4
-    lines: list[str] = []
-    for line in report(events, reporters):
-        print(line, flush=True)
-        lines.append(line)
-    # A small run is for looking at the benchmark, not at the service.
-    if events >= 1_000_000:
-        RESULTS.write_text("\n".join(lines), encoding="utf-8")
-    return 0
+    rest, to = target(arguments)
+    return deliver(report(int(rest[0]) if rest else 1_000_000, int(rest[1]) if len(rest) > 1 else 4), to)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,11 @@ from random import Random
 
 from beforehand.events import Event
 from beforehand.service import Ingest, Queries, Settings, Store
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, report_of, target
 
 __all__ = ["report", "reports"]
 
+EVENTS = 1_000_000
 PROCESSES = 50
 BATCH = 2_000
 ASKED = 500
@@ -139,35 +141,40 @@ def _latency(queries: Queries, events: int) -> dict[str, float]:
     return {"past_median": taken[len(taken) // 2], "past_p99": taken[max(len(taken) * 99 // 100 - 1, 0)]}
 
 
-def report(*, events: int = 1_000_000) -> Iterator[str]:
-    """Lines of Markdown."""
-    yield "## The service's store"
-    yield ""
-    yield f"{events:,} events of {PROCESSES} processes, {BATCH:,} in a batch; `past` asks for the last 25."
-    yield ""
-    yield (
-        "| way | events/s of processor time | ratio to the first | events/s by the wall | bytes an event "
-        "| peak memory at half, at the end (MiB) | past, median and p99 (ms) |"
-    )
-    yield "|---|---|---|---|---|---|---|"
+def report(*, events: int = EVENTS) -> Report:
+    rows = []
     first: float | None = None
     for name, way in WAYS.items():
-        command = [sys.executable, "-m", "benchmarks.service_store", str(events), way]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found = json.loads(done.stdout)
+        command = [sys.executable, "-m", "benchmarks.service_store", "--measure", str(events), way]
+        found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
         first = first or found["per_second"]
-        yield (
-            f"| {name} | {found['per_second']:,.0f} | {found['per_second'] / first:.2f} "
-            f"| {found['per_second_wall']:,.0f} | {found['bytes']:.0f} "
-            f"| {found['memory_half']:.0f}, {found['memory_end']:.0f} "
-            f"| {found['past_median']:.1f}, {found['past_p99']:.1f} |"
-        )
-    yield ""
+        cells = [
+            Figure.of([found["per_second"]], ratio=found["per_second"] / first),
+            *(Figure.of([found[key]]) for key in ("per_second_wall", "bytes", "memory_half", "memory_end")),
+            *(Figure.of([found[key]], digits=1) for key in ("past_median", "past_p99")),
+        ]
+        rows.append(Row((name,), tuple(cells)))
+    columns = (
+        "way",
+        "events/s of processor time",
+        "events/s by the wall",
+        "bytes an event",
+        "peak memory at half, MiB",
+        "at the end",
+        "past, median, ms",
+        "99 %",
+    )
+    how = f"One run of each; pasts are over {ASKED} questions. After × the ratio to the first row."
+    return report_of(
+        "store",
+        [Section("", "", Table("ways", columns, tuple(rows), how))],
+        about=f"{events:,} events of {PROCESSES} processes, {BATCH:,} in a batch; `past` asks for the last 25.",
+    )
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        sys.stdout.write(json.dumps(measure(sys.argv[2], int(sys.argv[1]))))
+    if sys.argv[1:2] == ["--measure"]:
+        sys.stdout.write(json.dumps(measure(sys.argv[3], int(sys.argv[2]))))
     else:
-        for line in report(events=int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000):
-            print(line, flush=True)
+        rest, to = target(sys.argv[1:])
+        sys.exit(deliver(report(events=int(rest[0])) if rest else report(), to))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from check_examples import check_examples
+from check_figures import check_figures
 from check_links import check_links, check_pictures_shown
 from check_names import check_names, check_reasons
 from check_security import check_security
@@ -59,6 +60,7 @@ def check_all(pages: Sequence[Page]) -> list[Problem]:
     return [
         *check_drawn(),
         *check_links(pages, ROOT),
+        *check_figures(pages, ROOT),
         *check_pictures_shown(pages, PICTURES, FOLDER, ROOT),
         *check_names(pages),
         *check_reasons(pages, ROOT / "src"),

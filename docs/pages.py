@@ -24,6 +24,7 @@ _HEADING: Final = re.compile(r"^#{1,6} +(.*?) *#*$")
 _INLINE: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^)<>\s]+)>?(?:\s+\"[^\"]*\")?\)")
 _DEFINITION: Final = re.compile(r"^ {0,3}\[[^\]]+\]:\s+<?([^\s>]+)>?", re.MULTILINE)
 _HTML: Final = re.compile(r"<(img|source|a)\b[^>]*?\b(?:src|srcset|href)=\"([^\"]+)\"[^>]*>")
+_ANCHOR: Final = re.compile(r"<a id=\"([^\"]+)\">")
 _ALT: Final = re.compile(r"\balt=\"([^\"]*)\"")
 
 
@@ -106,9 +107,9 @@ class Page:
         return None
 
     def anchors(self) -> set[str]:
-        """The anchors that GitHub gives the headings."""
+        """The anchors that GitHub gives the headings, and those that are written out."""
         seen: dict[str, int] = {}
-        anchors: set[str] = set()
+        anchors = set(_ANCHOR.findall(self.prose))
         for line in self.prose.split("\n"):
             if match := _HEADING.match(line):
                 slug = _slug(match.group(1))

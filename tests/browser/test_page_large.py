@@ -1,6 +1,6 @@
 """More events than can be drawn: counts far out, single events near, and never more than a bounded number of things.
 
-How fast that is, `python -m benchmarks.page` measures.
+How fast that is, `make bench-page` measures.
 """
 
 from __future__ import annotations
