@@ -229,12 +229,12 @@ def test_a_log_that_keeps_nothing_is_one_clear_line(tmp_path: Path) -> None:
     assert "did not keep the events written to it" in done.stderr.splitlines()[-1]
 
 
-def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
+def test_a_package_that_does_not_load_is_named_with_the_extra_that_brings_it(tmp_path: Path) -> None:
     # A numpy that cannot be imported stands in front of the real one.
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('no numpy', name='numpy')\n")
     done = run("demo", cwd=tmp_path, before=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("beforehand: numpy is not installed: pip install 'beforehand[pipeline]'")
+    assert done.stderr.strip().endswith("beforehand: numpy is not installed: pip install 'beforehand[history]'")
 
 
 @pytest.mark.parametrize("module", ["fastapi", "pyspark"])
