@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint format bench bench-list dist release-check campaign campaign-merge explore fuzz matrix merge-kill service-kill docs pins clean
+.PHONY: help demo test quick lint format bench bench-list dist release-check campaign campaign-merge explore fuzz soak matrix merge-kill service-kill docs pins clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,10 @@ bench-%: $(VENV)/ready-bench
 FUZZ_SECONDS ?= 900
 fuzz: $(VENV)/ready ## Attack every decoder and reader for FUZZ_SECONDS (a quarter of an hour).
 	$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
+
+SOAK_SECONDS ?= 900
+soak: $(VENV)/ready ## Run members, mergers and the service together under faults for SOAK_SECONDS, and judge (a quarter of an hour).
+	$(BIN)/python -m soak --seconds $(SOAK_SECONDS)
 
 SEEDS ?= 100000
 campaign: $(VENV)/ready ## Simulate SEEDS seeds over all protocols, going on where the last campaign stopped.

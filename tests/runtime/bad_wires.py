@@ -1,69 +1,12 @@
-"""A proxy between members that delays what passes, and cuts connections with what is under way in them."""
+"""The bad wires of `make soak`, for tests."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import sys
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-@contextmanager
-def bad_wires(
-    members: Mapping[str, str], seed: int, *, delay_s: float = 0.02, cut: float = 0.01
-) -> Iterator[dict[str, str]]:
-    """Other addresses for the same members; `cut` is how likely a piece of data is the last of its connection."""
-    loop, choose = asyncio.new_event_loop(), random.Random(seed)
-    places: dict[str, str] = {}
-    servers: list[asyncio.Server] = []
-    cuts = 0
+from soak.wires import bad_wires
 
-    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(4096):
-            await asyncio.sleep(choose.uniform(0, delay_s))
-            if choose.random() < cut:
-                raise ConnectionResetError
-            writer.write(data)
-            await writer.drain()
-
-    def between(host: str, port: int) -> object:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal cuts
-            other: asyncio.StreamWriter | None = None
-            with suppress(OSError, asyncio.CancelledError):
-                back, other = await asyncio.open_connection(host, port)
-                ways = [asyncio.create_task(pipe(reader, other)), asyncio.create_task(pipe(back, writer))]
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
-                cuts += 1
-            for end in (writer, other):
-                if end is not None:
-                    end.transport.abort()  # type: ignore[attr-defined]
-
-        return serve
-
-    async def start() -> None:
-        for name, address in members.items():
-            host, _, port = address.rpartition(":")
-            server = await asyncio.start_server(between(host, int(port)), "127.0.0.1", 0)  # type: ignore[arg-type]
-            servers.append(server)
-            places[name] = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    loop.run_until_complete(start())
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield places
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        for server in servers:
-            server.close()
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.1))
-        loop.close()
-        assert cuts, "nothing was cut: this tested nothing"
+__all__ = ["bad_wires"]

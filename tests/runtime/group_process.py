@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from beforehand.errors import BrokerError
 from beforehand.runtime.group import Group
 from beforehand.runtime.group_store import SEND, read_journal
 from beforehand.runtime.transports.nats import NatsTransport
@@ -21,14 +22,27 @@ async def main(given: dict[str, object]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     key = str(given["key"]).encode() if given.get("key") else None
     stream = given.get("stream")
-    transport = TcpTransport(key=key) if stream is None else NatsTransport(str(stream), key=key)
 
     async def handle(_: object) -> None:
         return None
 
     peers, order = given["peers"], str(given["order"])
     assert isinstance(peers, dict)
-    async with Group(me, peers, order=order, transport=transport, handler=handle, state=state, journal=True) as group:
+
+    async def opened() -> Group:
+        """A broker that is out of reach at first is an error; whoever starts a member starts it again."""
+        while True:
+            transport = TcpTransport(key=key) if stream is None else NatsTransport(str(stream), key=key)
+            one = Group(me, peers, order=order, transport=transport, handler=handle, state=state, journal=True)
+            try:
+                await one.open()
+            except BrokerError as error:
+                sys.stderr.write(f"{error}\n")
+            else:
+                return one
+
+    group = await opened()
+    try:
         for number in range(before, int(str(given["count"]))):
             if stop.is_set():
                 return
@@ -40,6 +54,8 @@ async def main(given: dict[str, object]) -> None:
                 await asyncio.sleep(0.02)
             await group.evict(str(given["evict"]))
         await stop.wait()
+    finally:
+        await group.close()
 
 
 if __name__ == "__main__":

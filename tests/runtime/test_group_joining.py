@@ -20,7 +20,7 @@ from beforehand.runtime import (
     ReplicatedMap,
     ReplicatedStateMachine,
 )
-from beforehand.runtime.state_packets import PIECE_BYTES_MAX
+from beforehand.runtime.state_packets import PIECE_BYTES_MAX, StateTaken
 
 FOUR = ("a", "b", "c", "d")
 
@@ -226,5 +226,95 @@ def test_messages_can_be_iterated_by_a_newcomer() -> None:
                 heard = {(await anext(b)).payload, (await anext(b)).payload}
                 assert heard == {b"1", b"2"}
                 assert {(await anext(a)).payload, (await anext(a)).payload} == {b"1", b"2"}
+
+    asyncio.run(run())
+
+
+def test_a_state_of_no_bytes_is_given_kept_and_restored(tmp_path: Path) -> None:
+    async def run() -> None:
+        peers, given = addresses(("a", "b")), []
+
+        def member(name: str, known: dict[str, str], **more: Any) -> Group:
+            async def handle(_: object) -> None:
+                return None
+
+            state = tmp_path / f"{name}.db"
+            return Group(
+                name,
+                known,
+                handler=handle,
+                state=state,
+                snapshot=bytes,
+                restored=lambda s: given.append((name, s)),
+                **more,
+            )
+
+        async with member("a", {"a": peers["a"]}) as a:
+            await a.admit("b", peers["b"])
+            async with member("b", peers, join=True) as b:
+                assert given == [("b", b"")]
+                ours, theirs = a._store, b._store
+                assert ours is not None
+                assert theirs is not None
+                await until(lambda: ours.states() == [] and theirs.taken is None)
+            async with member("b", peers):
+                assert given == [("b", b""), ("b", b"")]
+
+    asyncio.run(run())
+
+
+def test_one_that_is_not_yet_at_the_start_of_a_view_keeps_no_state_of_it_for_ever() -> None:
+    """The newcomer has the state of another and says so before this one comes to take its own."""
+
+    async def run() -> None:
+        peers, go_on = addresses(("a", "b", "c")), asyncio.Event()
+
+        async def handle(_: object) -> None:
+            return None
+
+        async def wait(_: object) -> None:
+            await go_on.wait()
+
+        shared: dict[str, Any] = {"order": "single-phase", "snapshot": lambda: b"state", "restored": lambda _: None}
+        two = {name: peers[name] for name in "ab"}
+        async with AsyncExitStack() as stack:
+            a = await stack.enter_async_context(Group("a", two, handler=handle, **shared))
+            b = await stack.enter_async_context(Group("b", two, handler=wait, **shared))
+            await a.send(b"that b is busy with")
+            await a.admit("c", peers["c"])
+            c = await stack.enter_async_context(Group("c", peers, handler=handle, join=True, **shared))
+            keeping = c._newcomers._fetcher
+            await until(lambda: keeping._keeping == {"b"})
+            assert b._inbox.turns(), "b was there already: this tests nothing"
+            go_on.set()
+            await until(lambda: keeping._keeping == set())
+            assert b._newcomers._keeper._held == {}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_of_a_view_that_has_not_begun_or_has_just_begun_nothing_is_said_to_be_dropped(begun: bool) -> None:
+    async def run() -> None:
+        peers = addresses(("a", "b"))
+
+        async def handle(_: object) -> None:
+            return None
+
+        async with Group(
+            "a", {"a": peers["a"]}, handler=handle, snapshot=lambda: b"state", restored=lambda _: None
+        ) as a:
+            said: list[bytes] = []
+            a._newcomers._keeper._send = lambda _, data: said.append(data)  # type: ignore[misc]
+            if begun:
+                a._member.call(lambda now: a._link().admit({"b": peers["b"]}, now=now))
+                assert a.view.number == 1
+            a._newcomers.take("b", StateTaken(view=1))
+            assert said == []
+            if begun:
+                await until(lambda: 1 in a._newcomers._keeper._held)
+                a._newcomers.take("b", StateTaken(view=1))
+                assert len(said) == 1
+                assert a._newcomers._keeper._held == {}
 
     asyncio.run(run())

@@ -161,6 +161,25 @@ def test_members_behind_a_network_that_delays_and_cuts_lose_nothing(
             assert len({tuple(members.delivered(name)) for name in NAMES}) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [name for name in TOTAL if name not in TIMED])
+def test_members_cut_off_from_their_broker_again_and_again_lose_nothing(
+    order: str, tmp_path: Path, broker: EmbeddedBroker, recorded: dict[str, tuple[str, list[Event]]]
+) -> None:
+    count, (host, port) = 25, broker.url.removeprefix("nats://").split(":")
+    with (
+        bad_wires(dict.fromkeys(NAMES, f"{host}:{port}"), seed=len(order), cut=0.02) as places,
+        Members(tmp_path, order, count, pause=0.01, key="k" * 32) as members,
+    ):
+        for name in NAMES:
+            members.start(name, stream=f"nats://{places[name]}/CUT-{order.upper()}")
+        members.until(NAMES, count)
+        members.stop()
+        assert len({tuple(members.delivered(name)) for name in NAMES}) == 1
+        assert len(members.delivered("ada")) == count * len(NAMES)
+        judge(members, NAMES, recorded)
+
+
 @pytest.mark.parametrize("way", ["tcp", "nats"])
 def test_a_member_that_stays_away_is_evicted_and_the_rest_goes_on(
     way: str, tmp_path: Path, broker: EmbeddedBroker, recorded: dict[str, tuple[str, list[Event]]]

@@ -115,7 +115,7 @@ class Group:
             peers,
             protocol=self._member.protocol,
             transport=self._transport,
-            passed=lambda view: all(turn.view.number != view for turn in self._inbox.turns()),
+            passed=lambda view: self._member.has_begun(view) and not self._inbox.holds_start(view),
             failed=self._fail,
             snapshot=snapshot,
             restored=restored,

@@ -56,6 +56,10 @@ class Inbox:
         """The starts of views that are still to be handled."""
         return [one for _, one in self._waiting if isinstance(one, Turn)]
 
+    def holds_start(self, view: int) -> bool:
+        """Whether the start of this view is still to be handled."""
+        return any(turn.view.number == view for turn in self.turns())
+
 
 async def within(event: asyncio.Event, seconds: float) -> None:
     """Wait for the event, but not for longer."""

@@ -137,6 +137,11 @@ class Member:
         if self._commit_soon is not None:
             self._commit()
 
+    def has_begun(self, view: int) -> bool:
+        """Whether this view, or a later one, has begun here. If so, that is told by now."""
+        self.commit()
+        return view <= self.protocol.view.number
+
     def stop(self) -> None:
         """No more calls. What happened so far is committed."""
         self.commit()
