@@ -164,6 +164,26 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(
     assert sorted(path.name for path in (tmp_path / "demo-output").iterdir()) == ["events.jsonl"]
 
 
+def test_a_demo_that_fails_in_the_middle_leaves_nothing_running(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "sitecustomize.py").write_text(
+        "import importlib\n"
+        "from beforehand.errors import InputError\n"
+        "def find_java():\n"
+        "    raise InputError('no Java was found')\n"
+        "importlib.import_module('beforehand.pipeline.session').find_java = find_java\n"
+    )
+    done = run("demo", cwd=tmp_path, before=tmp_path / "before")
+    assert done.returncode == 2
+    assert done.stderr == "beforehand: no Java was found\n"
+    assert "3. The processes report to it" in done.stdout, "the service ran"
+    url = re.search(r"127\.0\.0\.1:(\d+)", done.stdout)
+    assert url is not None
+    with pytest.raises(OSError), urlopen(f"http://127.0.0.1:{url[1]}/healthz", timeout=5):  # noqa: PT011
+        pass
+    assert [path.name for path in (tmp_path / "demo-output").iterdir()] == ["events.jsonl"]
+
+
 def test_the_version_is_told(tmp_path: Path) -> None:
     assert run("--version", cwd=tmp_path).stdout == f"beforehand, version {__version__}\n"
 
