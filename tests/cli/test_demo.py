@@ -142,11 +142,16 @@ def test_a_demo_that_does_not_show_what_it_promised_exits_with_1(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("beginning", "number", "status"),
-    [("1.", signal.SIGINT, 130), ("3.", signal.SIGINT, 130), ("3.", signal.SIGTERM, 143)],
+    ("beginning", "numbers", "status"),
+    [
+        ("1.", [signal.SIGINT], 130),
+        ("3.", [signal.SIGINT], 130),
+        ("3.", [signal.SIGTERM], 143),
+        ("3.", [signal.SIGINT, signal.SIGTERM], 143),
+    ],
 )
 def test_a_demo_that_is_stopped_leaves_nothing_running(
-    beginning: str, number: signal.Signals, status: int, tmp_path: Path
+    beginning: str, numbers: list[signal.Signals], status: int, tmp_path: Path
 ) -> None:
     """After the first step the service starts; after the third, Spark."""
     mark = uuid4().hex
@@ -155,7 +160,8 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(
         if beginning == "3.":
             while not any("java" in command for command in marked(mark)):
                 assert process.poll() is None
-        os.killpg(process.pid, number)
+        for number in numbers:
+            os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == status
     assert errors.count("\n") == 1, "one line says so"
