@@ -142,11 +142,16 @@ def test_a_demo_that_does_not_show_what_it_promised_exits_with_1(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("beginning", "number", "status"),
-    [("1.", signal.SIGINT, 130), ("3.", signal.SIGINT, 130), ("3.", signal.SIGTERM, 143)],
+    ("beginning", "numbers", "status"),
+    [
+        ("1.", [signal.SIGINT], 130),
+        ("3.", [signal.SIGINT], 130),
+        ("3.", [signal.SIGTERM], 143),
+        ("3.", [signal.SIGINT, signal.SIGTERM], 143),
+    ],
 )
 def test_a_demo_that_is_stopped_leaves_nothing_running(
-    beginning: str, number: signal.Signals, status: int, tmp_path: Path
+    beginning: str, numbers: list[signal.Signals], status: int, tmp_path: Path
 ) -> None:
     """After the first step the service starts; after the third, Spark."""
     mark = uuid4().hex
@@ -155,13 +160,34 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(
         if beginning == "3.":
             while not any("java" in command for command in marked(mark)):
                 assert process.poll() is None
-        os.killpg(process.pid, number)
+        for number in numbers:
+            os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == status
     assert errors.count("\n") == 1, "one line says so"
     assert marked(mark) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-output"]
     assert sorted(path.name for path in (tmp_path / "demo-output").iterdir()) == ["events.jsonl"]
+
+
+def test_a_demo_that_fails_in_the_middle_leaves_nothing_running(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    (tmp_path / "before" / "sitecustomize.py").write_text(
+        "import importlib\n"
+        "from beforehand.errors import InputError\n"
+        "def find_java():\n"
+        "    raise InputError('no Java was found')\n"
+        "importlib.import_module('beforehand.pipeline.session').find_java = find_java\n"
+    )
+    done = run("demo", cwd=tmp_path, before=tmp_path / "before")
+    assert done.returncode == 2
+    assert done.stderr == "beforehand: no Java was found\n"
+    assert "3. The processes report to it" in done.stdout, "the service ran"
+    url = re.search(r"127\.0\.0\.1:(\d+)", done.stdout)
+    assert url is not None
+    with pytest.raises(OSError), urlopen(f"http://127.0.0.1:{url[1]}/healthz", timeout=5):  # noqa: PT011
+        pass
+    assert [path.name for path in (tmp_path / "demo-output").iterdir()] == ["events.jsonl"]
 
 
 def test_the_version_is_told(tmp_path: Path) -> None:

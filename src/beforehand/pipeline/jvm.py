@@ -4,7 +4,7 @@
    BEFOREHAND_DEBUG it goes to standard error.
 2. It ends when the block ends, whatever the state of the connection to it: an interrupt in the middle of a call
    leaves an answer unread, and whoever asked next would get that one. So nothing is asked: its standard input is
-   closed, upon which Spark ends itself in good order, or it is killed after a while.
+   closed, upon which Spark ends itself in good order, or it is killed after a while, or when a second signal comes.
 3. It ends as well when this process is killed, for that closes its standard input too.
 4. It is in a process group of its own, so that Ctrl-C on the terminal reaches us only.
 
@@ -62,8 +62,10 @@ def running_jvm(conf: Mapping[str, str], environment: Mapping[str, str], scratch
         SparkContext._ensure_initialized(gateway=_connect(info))
         yield said
     finally:
-        _forget()
-        _end(process)
+        try:
+            _forget()
+        finally:
+            _end(process)  # Also if a second signal comes meanwhile.
 
 
 def _await(process: subprocess.Popen[bytes], info: Path, said: Path) -> None:
@@ -118,10 +120,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
     try:
         process.wait(timeout=END_SECONDS_MAX)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+    except BaseException as error:  # Whoever stops us twice wants it at once.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired | KeyboardInterrupt):
+            raise
 
 
 @contextmanager
