@@ -244,6 +244,14 @@ def test_a_column_that_is_missing_wrong_or_too_much_is_found(tmp_path: Path) -> 
         assert what in shown(check_tables.check_tables([less], tables))
 
 
+def test_a_column_of_a_merge_that_is_missing_is_found(tmp_path: Path) -> None:
+    (directory,) = (page for page in PAGES if page.name == check_tables.DIRECTORY)
+    (merge,) = (page for page in PAGES if page.name == check_tables.MERGE)
+    text = merge.path.read_text(encoding="utf-8").replace("| `position` |", "| `place` |")
+    less = page(tmp_path, text, check_tables.MERGE)
+    assert "column `position` of OUT/merged/ is not listed" in shown(check_tables.check_tables([directory, less]))
+
+
 def test_a_key_of_the_report_that_is_missing_is_found(tmp_path: Path) -> None:
     (directory,) = (page for page in PAGES if page.name == check_tables.DIRECTORY)
     (report,) = (page for page in PAGES if page.name == check_tables.REPORT)
