@@ -1,7 +1,8 @@
 """Draws the pictures of the pages and checks everything that the pages claim.
 
-    python docs/build.py            draw docs/pictures/*.svg, then check
-    python docs/build.py --check    write nothing; a picture that would be drawn otherwise is a failure
+    python docs/build.py            draw docs/pictures/*.svg, then check; every example is run
+    python docs/build.py --check    write nothing; a picture that would be drawn otherwise is a failure. Examples for
+                                    the shell are left to the tests, which run them once
 
 Every failure is one line: file, line, what is wrong, what to do. Exit 1 if there is any.
 """
@@ -15,9 +16,11 @@ from typing import Final
 
 from check_examples import check_examples
 from check_figures import check_figures
+from check_interfaces import check_interfaces
 from check_links import check_links, check_pictures_shown
 from check_names import check_names, check_reasons
 from check_security import check_security
+from check_shell import check_fences, is_run
 from check_tables import check_commands, check_tables
 from pages import ROOT, Page, Problem, pages_of
 from pictures import PICTURES
@@ -56,7 +59,8 @@ def check_drawn(folder: Path = FOLDER, pictures: Mapping[str, Callable[[], str]]
     return problems
 
 
-def check_all(pages: Sequence[Page]) -> list[Problem]:
+def check_all(pages: Sequence[Page], *, shell: bool) -> list[Problem]:
+    """`shell`: run the examples for the shell too, which takes minutes: they start Spark."""
     return [
         *check_drawn(),
         *check_links(pages, ROOT),
@@ -67,7 +71,9 @@ def check_all(pages: Sequence[Page]) -> list[Problem]:
         *check_tables(pages),
         *check_commands(pages),
         *check_security(pages),
-        *check_examples(pages),
+        *check_interfaces(pages),
+        *check_fences(pages),
+        *check_examples(pages, shell=shell),
     ]
 
 
@@ -77,10 +83,10 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     changed = 0 if arguments else write_pictures()
     pages = pages_of()
-    problems = check_all(pages)
+    problems = check_all(pages, shell=not arguments)
     for problem in problems:
         print(problem)
-    examples = sum(fence.language == "python" for page in pages for fence in page.fences)
+    examples = sum(is_run(fence.language) for page in pages for fence in page.fences)
     if not problems:
         print(
             f"{len(pages)} pages, {examples} examples, {len(PICTURES)} pictures ({changed} drawn anew): all in order"

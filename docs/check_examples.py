@@ -14,8 +14,10 @@ import re
 import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+from check_shell import run_shell, shell_fences
 from pages import Fence, Page, Problem
 
 __all__ = ["check_examples"]
@@ -23,14 +25,20 @@ __all__ = ["check_examples"]
 _SHOWN: Final = re.compile(r"(?:^|\s)# -> ?(.*)$")
 
 
-def check_examples(pages: Sequence[Page]) -> list[Problem]:
-    """At most one problem per page comes from running it: what follows a failure depends on it."""
+def check_examples(pages: Sequence[Page], *, shell: bool = False) -> list[Problem]:
+    """At most one problem per page comes from running it: what follows a failure depends on it.
+
+    `shell`: those of the shell too, after those in Python.
+    """
     problems: list[Problem] = []
     for page in pages:
-        fences = [fence for fence in page.fences if fence.language.split(" ")[0] == "python"]
+        fences = [fence for fence in page.fences if fence.language == "python"]
         problems += [_unchecked(page, fence) for fence in fences if not _checks_something(fence.text)]
-        if fences:
-            problems += _run(page, fences)
+        with tempfile.TemporaryDirectory() as directory:
+            found = _run(page, fences, directory) if fences else []
+            if shell and not found and shell_fences(page):
+                found = run_shell(page, Path(directory))
+        problems += found
     return problems
 
 
@@ -44,9 +52,9 @@ def _unchecked(page: Page, fence: Fence) -> Problem:
     )
 
 
-def _run(page: Page, fences: Sequence[Fence]) -> list[Problem]:
+def _run(page: Page, fences: Sequence[Fence], directory: str) -> list[Problem]:
     namespace: dict[str, object] = {"__name__": "example"}
-    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+    with contextlib.chdir(directory):
         for fence in fences:
             # Blank lines before the code, so that line numbers in errors are those of the page.
             text = "\n" * (fence.line - 1) + fence.text

@@ -20,13 +20,26 @@ import pyarrow as pa
 from beforehand.cli.command import beforehand
 from beforehand.pipeline import schemas
 from beforehand.pipeline.directory import Manifest
+from beforehand.pipeline.merging import schemas as merge_schemas
 from pages import ROOT, Page, Problem, Section
 
-__all__ = ["COMMANDS", "DIRECTORY", "REPORT", "TABLES", "check_commands", "check_tables", "report_keys", "type_text"]
+__all__ = [
+    "COMMANDS",
+    "DIRECTORY",
+    "MERGE",
+    "MERGE_TABLES",
+    "REPORT",
+    "TABLES",
+    "check_commands",
+    "check_tables",
+    "report_keys",
+    "type_text",
+]
 
 DIRECTORY: Final = "docs/reference/history-directory.md"
 REPORT: Final = "docs/reference/report.md"
 COMMANDS: Final = "docs/reference/commands.md"
+MERGE: Final = "docs/reference/merge-on-spark.md"
 SHARED: Final = "What all of them share"
 
 TABLES: Final[Mapping[str, pa.Schema]] = {
@@ -40,6 +53,12 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 }
 """Heading of a section → what its table must list."""
 
+MERGE_TABLES: Final[Mapping[str, pa.Schema]] = {
+    "OUT/merged/": merge_schemas.MERGED,
+    "OUT/aside/": merge_schemas.ASIDE,
+}
+"""The same of what a merge on Spark writes to a folder."""
+
 _OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 
 
@@ -48,18 +67,23 @@ def check_tables(pages: Sequence[Page], tables: Mapping[str, pa.Schema] | None =
     page = _named(pages, DIRECTORY)
     if page is None:
         return [Problem(DIRECTORY, 1, "the page is not there", "write it")]
-    problems: list[Problem] = []
-    for title, schema in (TABLES if tables is None else tables).items():
-        section = page.section(title)
-        if section is None:
-            problems.append(Problem(page.name, 1, f"no heading `{title}`", "give the table a section"))
-        else:
-            problems += _check_columns(section, title, schema)
+    problems = list(_check_sections(page, TABLES if tables is None else tables))
+    if tables is None and (merge := _named(pages, MERGE)) is not None:
+        problems += _check_sections(merge, MERGE_TABLES)
     known = {row[0].strip("`") for _, row in _rows(page, "manifest.json")}
     for key in [field.name for field in fields(Manifest)]:
         if key not in known:
             problems.append(Problem(page.name, 1, f"key `{key}` of manifest.json is not listed", "describe it"))
     return [*problems, *_check_report(_named(pages, REPORT))]
+
+
+def _check_sections(page: Page, tables: Mapping[str, pa.Schema]) -> Iterator[Problem]:
+    for title, schema in tables.items():
+        section = page.section(title)
+        if section is None:
+            yield Problem(page.name, 1, f"no heading `{title}`", "give the table a section")
+        else:
+            yield from _check_columns(section, title, schema)
 
 
 def check_commands(pages: Sequence[Page], group: click.Group = beforehand) -> list[Problem]:

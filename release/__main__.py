@@ -47,6 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     built = build(ROOT, ROOT / "dist")
     problems = [*check_contents(built, __version__), *check_rebuilt(built)]
     print(f"{built.wheel.name} and {built.sdist.name}: {time.monotonic() - started:.0f} s", flush=True)
+    _say(problems)
     if arguments[0] == "check":
         for extra in arguments[1:] or extras():
             started = time.monotonic()
@@ -61,9 +62,13 @@ def main(arguments: Sequence[str]) -> int:
             problems += found
             state = f"{len(found)} problems" if found else "all in order"
             print(f"{extra}: installed in {took:.0f} s, {state} after {time.monotonic() - started:.0f} s", flush=True)
-    for problem in problems:
-        print(problem, file=sys.stderr)
+            _say(found)
     return 1 if problems else 0
+
+
+def _say(problems: Sequence[str]) -> None:
+    for problem in problems:
+        print(problem, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

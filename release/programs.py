@@ -43,7 +43,7 @@ assert len(history.explain("orders:17", last=1_000).events) == 105
 assert history.check().violations[0].kind == "causal"
 assert sum(map(Predicate.parse("name ~ fail"), events)) == 1
 assert write_events(events, "shop.jsonl.zst") == len(list(read_events("shop.jsonl.zst"))) == 108
-assert not simulate(draw("causal-broadcast", seed=1)).failures
+assert not simulate(draw("causal-broadcast", seed=1)).verdict.failures
 """
 
 _PIPELINE: Final = """

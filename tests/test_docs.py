@@ -12,14 +12,17 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import build  # noqa: E402 (docs/ is no package: its modules are found by the line above)
 import check_examples  # noqa: E402
+import check_interfaces  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
 import check_security  # noqa: E402
+import check_shell  # noqa: E402
 import check_tables  # noqa: E402
 import pages  # noqa: E402
 import pictures  # noqa: E402
 
 PAGES = pages.pages_of(ROOT)
+SHELL = [pytest.mark.slow, pytest.mark.timeout(3_600)]  # They start Spark.
 
 
 def shown(problems: list[pages.Problem]) -> str:
@@ -48,9 +51,24 @@ def test_every_link_and_anchor_leads_somewhere() -> None:
     assert shown(check_links.check_links(PAGES, ROOT)) == ""
 
 
-@pytest.mark.parametrize("one", [page for page in PAGES if page.fences], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(page, id=page.name, marks=SHELL if check_shell.shell_fences(page) else [])
+        for page in PAGES
+        if any(check_shell.is_run(fence.language) for fence in page.fences)
+    ],
+)
 def test_every_example_runs(one: pages.Page) -> None:
-    assert shown(check_examples.check_examples([one])) == ""
+    assert shown(check_examples.check_examples([one], shell=True)) == ""
+
+
+def test_every_fence_says_what_it_is_and_why_it_is_not_run() -> None:
+    assert shown(list(check_shell.check_fences(PAGES))) == ""
+
+
+def test_every_route_parameter_key_protocol_clock_and_variable_is_in_the_reference() -> None:
+    assert shown(check_interfaces.check_interfaces(PAGES)) == ""
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -226,6 +244,14 @@ def test_a_column_that_is_missing_wrong_or_too_much_is_found(tmp_path: Path) -> 
         assert what in shown(check_tables.check_tables([less], tables))
 
 
+def test_a_column_of_a_merge_that_is_missing_is_found(tmp_path: Path) -> None:
+    (directory,) = (page for page in PAGES if page.name == check_tables.DIRECTORY)
+    (merge,) = (page for page in PAGES if page.name == check_tables.MERGE)
+    text = merge.path.read_text(encoding="utf-8").replace("| `position` |", "| `place` |")
+    less = page(tmp_path, text, check_tables.MERGE)
+    assert "column `position` of OUT/merged/ is not listed" in shown(check_tables.check_tables([directory, less]))
+
+
 def test_a_key_of_the_report_that_is_missing_is_found(tmp_path: Path) -> None:
     (directory,) = (page for page in PAGES if page.name == check_tables.DIRECTORY)
     (report,) = (page for page in PAGES if page.name == check_tables.REPORT)
@@ -280,3 +306,112 @@ def test_a_listener_a_reader_a_fuzz_target_or_a_bound_that_security_does_not_kno
 def test_every_way_to_listen_is_known(tmp_path: Path, line: str) -> None:
     (tmp_path / "door.py").write_text(f"{line}\n")
     assert check_security.listening_files(tmp_path) == {"door.py"}
+
+
+# The shell.
+
+
+def typed(folder: Path, text: str, kind: str = "console") -> str:
+    one = page(folder, f"# Page\n\n```{kind}\n{text}\n```\n")
+    return shown([*check_shell.check_fences([one]), *check_examples.check_examples([one], shell=True)])
+
+
+def test_what_is_typed_must_print_what_the_page_says_in_that_order(tmp_path: Path) -> None:
+    assert typed(tmp_path, "$ printf 'a\\nb\\nc 17 d\\n'\na\nc … d\n$ echo done    # A comment.\ndone") == ""
+    assert "does not print 'a' (there)" in typed(tmp_path, "$ printf 'a\\nb\\n'\nb\na")
+    assert "docs/page.md:6: `echo x` does not print 'y'" in typed(tmp_path, "$ echo b\nb\n$ echo x\ny")
+
+
+def test_a_command_that_fails_is_found_and_one_that_judges_may(tmp_path: Path) -> None:
+    assert "`false` ended with status 1" in typed(tmp_path, "$ false")
+    assert "`false | cat` ended with status 1" in typed(tmp_path, "$ false | cat")
+    assert "ended with status 3" in typed(tmp_path, "true\n(exit 3)\ntrue", "sh")
+    assert "ended with status 2: beforehand:" in typed(tmp_path, "$ beforehand relate")
+
+
+def test_a_long_command_goes_on_after_a_backslash_and_a_hidden_one_is_run_in_its_place(tmp_path: Path) -> None:
+    assert typed(tmp_path, "$ echo a \\\n   b\na b") == ""
+    one = page(tmp_path, "<!-- run: echo secret > file -->\n\n```console\n$ cat file\nsecret\n```\n")
+    assert check_examples.check_examples([one], shell=True) == []
+    late = page(tmp_path, "```console\n$ cat file\n```\n\n<!-- run: echo secret > file -->\n")
+    assert "`cat file` ended with status 1" in shown(check_examples.check_examples([late], shell=True))
+
+
+def test_what_python_examples_of_a_page_made_is_there_for_those_of_the_shell(tmp_path: Path) -> None:
+    shell = "```console\n$ cat made\nyes\n```\n\n"
+    text = f"{shell}```python\nfrom pathlib import Path\nassert Path('made').write_text('yes')\n```\n"
+    assert check_examples.check_examples([page(tmp_path, text)], shell=True) == []
+
+
+def test_a_service_runs_until_the_page_is_done_at_a_port_that_is_free(tmp_path: Path) -> None:
+    ask = "python -c \"from urllib.request import urlopen; print(urlopen('http://127.0.0.1:7171/healthz').status)\""
+    text = f"$ beforehand serve --store s.db\nserving s.db at http://127.0.0.1:7171/ (Ctrl-C stops it)\n$ {ask}\n200"
+    assert typed(tmp_path, text) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("", "a fence without a kind"),
+        ("bash", "a fence of the kind 'bash'"),
+        ("sh norun", "unknown words 'sh norun'"),
+        ("sh not run: no", "unknown words 'sh not run: no'"),
+        ("text not run: it is a text", "unknown words"),
+    ],
+)
+def test_a_fence_that_does_not_say_what_it_is_or_why_it_is_not_run_is_found(
+    tmp_path: Path, kind: str, what: str
+) -> None:
+    assert what in typed(tmp_path, "x", kind)
+
+
+def test_an_example_that_says_why_it_is_not_run_is_not(tmp_path: Path) -> None:
+    assert typed(tmp_path, "false", "sh not run: it would fail here") == ""
+
+
+# The interfaces.
+
+
+def test_a_route_a_parameter_or_a_key_that_is_missing_or_gone_is_found(tmp_path: Path) -> None:
+    document = check_interfaces.openapi()
+    texts = {
+        one.name: one.path.read_text(encoding="utf-8") for one in PAGES if one.name.startswith("docs/reference/")
+    }
+    for name, old, new, what in (
+        (check_interfaces.HTTP, "`GET /api/relate`", "relate", "route `GET /api/relate` is not listed"),
+        (check_interfaces.HTTP, "`GET /api/cut`", "`GET /api/cuts`", "there is no route `GET /api/cuts`"),
+        (check_interfaces.HTTP, "`delta_ns`", "δ", "GET /api/checks: parameter `delta_ns` is not there"),
+        (check_interfaces.HTTP, "`partialSuccess`", "it", "key `partialSuccess` of an answer is not there"),
+    ):
+        assert old in texts[name]
+        less = [page(tmp_path, text.replace(old, new) if at == name else text, at) for at, text in texts.items()]
+        assert what in shown(list(check_interfaces.check_routes(less, document)))
+
+
+def test_a_usage_or_a_key_of_a_command_that_is_wrong_is_found(tmp_path: Path) -> None:
+    (one,) = (page for page in PAGES if page.name == check_interfaces.COMMANDS)
+    text = one.path.read_text(encoding="utf-8")
+    for old, new, what in (
+        ("[--witnesses 100]", "", "the usage of analyze lacks --witnesses"),
+        ("[--limit 20]", "[--limit 20] [--until 3]", "the usage of check has --until, which is no option of it"),
+        ("`in_flight`", "those", "cut: key `in_flight` is not there"),
+    ):
+        assert old in text
+        less = [page(tmp_path, text.replace(old, new), check_interfaces.COMMANDS)]
+        found = [*check_interfaces.check_usage(less), *check_interfaces.check_keys(less)]
+        assert what in shown(found)
+
+
+def test_a_protocol_a_clock_a_variable_or_a_target_that_is_not_there_is_found(tmp_path: Path) -> None:
+    assert "protocol gossip has no page" in shown(list(check_interfaces.check_named(PAGES, ["gossip"])))
+    clocks = {one.name: one.path.read_text(encoding="utf-8") for one in PAGES if "/reference/" in one.name}
+    less = [page(tmp_path, text.replace("HybridClock", "Hybrid"), name) for name, text in clocks.items()]
+    found = shown(list(check_interfaces.check_named(less)))
+    assert "clock `HybridClock` is not in the list" in found
+    assert "clock `HybridClock` has no section" in found
+    (tmp_path / "new.py").write_text('os.environ.get("BEFOREHAND_NEW")\n')
+    assert "variable BEFOREHAND_NEW is not there" in shown(list(check_interfaces.check_variables(PAGES, tmp_path)))
+    one = page(tmp_path, "`make test`, `make coffee`\n")
+    assert shown(list(check_interfaces.check_make([one], "test: lint\n"))) == (
+        "docs/page.md:1: there is no `make coffee`: correct it"
+    )
