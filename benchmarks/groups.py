@@ -1,6 +1,6 @@
 """Groups of five processes on loopback: deliveries per second and delay per protocol, beside a plain TCP fan-out.
 
-    python -m benchmarks.groups [SECONDS]
+    python -m benchmarks.groups [SECONDS [REPEATS]]
 
 Every member sends to all, as fast as it may: at most `WINDOW` of its own messages are not delivered to itself yet (in
 the fan-out: not echoed by all others). A delivery is a message handed to one member's application. The delay is from
@@ -37,7 +37,7 @@ REPEATS = 3
 PAYLOAD = 100
 PLAIN = "plain TCP fan-out"
 MEASURED = "measured"
-PATIENCE_S = 120
+PATIENCE_S = 120.0  # For a member to start and end, beside what is measured.
 PORTS = range(20_000, 32_000)
 LEFT_OUT = {"causal-unicast", "rendezvous", "timed-delivery", "causal-merge"}  # To one at a time, or by the clock.
 
@@ -70,7 +70,7 @@ async def member(me: str, peers: dict[str, str], order: str, seconds: float) -> 
 
     async with Group(me, peers, order=order, handler=handle) as group:
         await _all_there(group)
-        start, sent = time.monotonic(), 0
+        start, begun, sent = time.monotonic(), time.process_time(), 0
         until = start + seconds
         while time.monotonic() < until:
             if sent - mine >= WINDOW:
@@ -79,7 +79,7 @@ async def member(me: str, peers: dict[str, str], order: str, seconds: float) -> 
                 continue
             await group.send(time.time_ns().to_bytes(8).ljust(PAYLOAD, b"."))
             sent += 1
-        taken, cpu = time.monotonic() - start, time.process_time()
+        taken, cpu = time.monotonic() - start, time.process_time() - begun
         done = count
         await _all_measured()
     return {"rate": done / taken, "late": late, "cpu": cpu / max(done, 1)}
@@ -114,7 +114,7 @@ async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any
                 count += 1
                 late.append(time.time_ns() - int.from_bytes(data[:8]))
                 writer.write(b"+")
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):  # The end, one way or other.
             writer.close()
 
     async def hear(name: str, reader: asyncio.StreamReader) -> None:
@@ -134,7 +134,7 @@ async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any
             except OSError:
                 await asyncio.sleep(0.05)
     await asyncio.sleep(0.5)
-    start, sent = time.monotonic(), 0
+    start, begun, sent = time.monotonic(), time.process_time(), 0
     while time.monotonic() < start + seconds:
         if sent - min(echoed.values()) >= WINDOW:
             room.clear()
@@ -146,7 +146,7 @@ async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any
         count += 1  # To itself.
         sent += 1
         await asyncio.sleep(0)
-    taken, done, cpu = time.monotonic() - start, count, time.process_time()
+    taken, done, cpu = time.monotonic() - start, count, time.process_time() - begun
     await _all_measured()
     server.close()
     for writer in writers.values():
@@ -222,13 +222,14 @@ def main() -> int:
         print(json.dumps(asyncio.run(doing)))
         return 0
     rest, to = target(sys.argv[1:])
-    return deliver(report(float(rest[0]) if rest else SECONDS), to)
+    seconds, repeats = float(rest[0]) if rest else SECONDS, int(rest[1]) if len(rest) > 1 else REPEATS
+    return deliver(report(seconds, repeats), to)
 
 
-def report(seconds: float) -> Report:
+def report(seconds: float, repeats: int) -> Report:
     orders = [PLAIN, *(order for order in PROTOCOLS if order not in LEFT_OUT)]
     found: dict[str, list[Measured]] = {order: [] for order in orders}
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for order in orders:
             found[order].append(measure(order, seconds))
             print(f"{order}: {found[order][-1].rate:,.0f} deliveries a second", file=sys.stderr, flush=True)
@@ -260,7 +261,7 @@ def report(seconds: float) -> Report:
                 "",
                 "Deliveries of all members together. Causal protocols deliver to the sender at once, so only the "
                 "link holds their senders back: their delay is the time in its queues.",
-                Table("orders", columns, rows, median_of(REPEATS, "All orders in turns.")),
+                Table("orders", columns, rows, median_of(repeats, "All orders in turns.")),
             )
         ],
         about=f"Five processes on loopback over TCP, without state; every member sends {PAYLOAD} bytes to all, at "

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from functools import partial
 from itertools import pairwise
+from math import isqrt
 from pathlib import Path
 from typing import Any, Final
 
@@ -177,12 +178,14 @@ def last_event(target: Path) -> str:
 
 
 def samples(run: Run, count: int = 25) -> list[tuple[int, int]]:
+    """Processes and indexes from the second half. Not every process has the same number of events."""
     random = np.random.default_rng(7)
     each = run.events // run.processes
+    last = max(int(each * 0.9) - 4 * isqrt(each), each // 2 + 1)
     return [
         (int(p), int(i))
         for p, i in zip(
-            random.integers(0, run.processes, count), random.integers(each // 2, int(each * 0.9), count), strict=True
+            random.integers(0, run.processes, count), random.integers(each // 2, last, count), strict=True
         )
     ]
 
@@ -269,7 +272,7 @@ def report(runs: Sequence[Run]) -> Report:
                     "explaining",
                     ("events", *ours, *(f"{name}, s" for name in rivals)),
                     explained,
-                    "Library calls: median of 25 events, in brackets the least and the most; the command: of 3 runs; "
+                    "Library calls: median of 25 events, in brackets the quartiles; the command: of 3 runs; "
                     "the others: one run.",
                 ),
                 _aims(runs),

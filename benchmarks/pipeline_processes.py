@@ -41,7 +41,7 @@ def report(runs: Sequence[Run]) -> Report:
                     "explaining",
                     ("processes", "a block nobody read, ms", "a block in memory, ms"),
                     calls,
-                    "Median of 25 events, in brackets the least and the most.",
+                    "Median of 25 events, in brackets the quartiles.",
                 ),
             ),
         ],

@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 ONE_RUN: Final = "One run of each."
+MANY: Final = 10
+"""Repeats from which on quartiles say more than the least and the most, which only grow with the repeats."""
 LOAD: Final = os.getloadavg()[0]  # Before this process adds to it.
 _KEPT: Final = 6  # Digits of a figure that are stored: what is beyond is noise.
 
@@ -52,12 +54,15 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, values: Iterable[float], *, digits: int = 0, ratio: float | None = None) -> Figure:
-        """The median of repeats, with the least and the most. Of one value there is no spread."""
+        """The median of repeats, with the least and the most, or the quartiles of many. One value has no spread."""
         known = sorted(map(_kept, values))
         over = None if ratio is None else _kept(ratio)
         if len(known) == 1:
             return cls(known[0], digits, ratio=over)
-        return cls(_kept(statistics.median(known)), digits, known[0], known[-1], over)
+        low, high = known[0], known[-1]
+        if len(known) >= MANY:
+            low, _, high = map(_kept, statistics.quantiles(known, method="inclusive"))
+        return cls(_kept(statistics.median(known)), digits, low, high, over)
 
     def __str__(self) -> str:
         text = self.plain
@@ -137,7 +142,8 @@ def median_of(runs: int, more: str = "") -> str:
     """How a table says that its figures are medians of so many runs."""
     if runs == 1:
         return f"{ONE_RUN}{' ' + more if more else ''}"
-    return f"Median of {runs} runs, in brackets the least and the most.{' ' + more if more else ''}"
+    spread = "the quartiles" if runs >= MANY else "the least and the most"
+    return f"Median of {runs} runs, in brackets {spread}.{' ' + more if more else ''}"
 
 
 def report_of(part: str, sections: Iterable[Section], *, packages: Sequence[str] = (), about: str = "") -> Report:

@@ -104,6 +104,11 @@ def test_a_figure_is_the_median_with_the_least_and_the_most() -> None:
     assert str(Figure.of([1234.5])) == "1,234"
 
 
+def test_many_repeats_are_shown_with_their_quartiles() -> None:
+    assert str(Figure.of(range(41))) == "20 (10–30)"
+    assert median_of(20, "In turns.") == "Median of 20 runs, in brackets the quartiles. In turns."
+
+
 def test_one_run_has_no_spread_and_says_so() -> None:
     assert Figure.of([2.0]).low is None
     assert median_of(1) == ONE_RUN
