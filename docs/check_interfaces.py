@@ -22,6 +22,7 @@ from beforehand.ordering import PROTOCOLS
 from pages import ROOT, Page, Problem, Section
 
 __all__ = [
+    "benchmark_parts",
     "check_interfaces",
     "check_keys",
     "check_make",
@@ -62,7 +63,7 @@ def check_interfaces(pages: Sequence[Page]) -> list[Problem]:
         *check_keys(pages),
         *check_named(pages),
         *check_variables(pages, ROOT / "src"),
-        *check_make(pages, (ROOT / "Makefile").read_text(encoding="utf-8")),
+        *check_make(pages, (ROOT / "Makefile").read_text(encoding="utf-8"), benchmark_parts()),
     ]
 
 
@@ -191,9 +192,17 @@ def variables_in(source: Path) -> set[str]:
     return {variable for text in texts for variable in re.findall(r"environ[^\n]*?\"(BEFOREHAND_[A-Z_]+)\"", text)}
 
 
-def check_make(pages: Sequence[Page], makefile: str) -> Iterator[Problem]:
-    """Every `make TARGET` on a page is a target."""
+def benchmark_parts() -> list[str]:
+    """What may stand after `make bench-`."""
+    text = (ROOT / "benchmarks" / "parts.py").read_text(encoding="utf-8")
+    return re.findall(r"\bname=\"([a-z0-9-]+)\"", text)
+
+
+def check_make(pages: Sequence[Page], makefile: str, parts: Sequence[str] = ()) -> Iterator[Problem]:
+    """Every `make TARGET` on a page is a target; `parts` are what a `%` stands for."""
     targets = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
+    patterns = re.findall(r"^([a-z][a-z0-9-]*)%:", makefile, re.MULTILINE)
+    targets.update(f"{stem}{part}" for stem in patterns for part in parts)
     for page in pages:
         for span in sorted(page.spans()):
             if (match := _MAKE.match(span)) and match.group(1) not in targets:

@@ -411,7 +411,8 @@ def test_a_protocol_a_clock_a_variable_or_a_target_that_is_not_there_is_found(tm
     assert "clock `HybridClock` has no section" in found
     (tmp_path / "new.py").write_text('os.environ.get("BEFOREHAND_NEW")\n')
     assert "variable BEFOREHAND_NEW is not there" in shown(list(check_interfaces.check_variables(PAGES, tmp_path)))
-    one = page(tmp_path, "`make test`, `make coffee`\n")
-    assert shown(list(check_interfaces.check_make([one], "test: lint\n"))) == (
+    one = page(tmp_path, "`make test`, `make coffee`, `make bench-rpc`, `make bench-tea`\n")
+    assert shown(list(check_interfaces.check_make([one], "test: lint\nbench-%: test\n", ["rpc"]))) == (
+        "docs/page.md:1: there is no `make bench-tea`: correct it\n"
         "docs/page.md:1: there is no `make coffee`: correct it"
     )
