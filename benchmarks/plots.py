@@ -65,7 +65,7 @@ def _past(report: Report) -> str | None:
             ("The past of one", "past, ms", "ms"),
         )
     ]
-    return _chart("Stamps and pasts beside graph libraries", panels, columns=3)
+    return _chart("Stamps and pasts beside graph libraries", panels)
 
 
 def _ordering(report: Report) -> str | None:
@@ -185,16 +185,17 @@ def _panel(
     drawn = tuple(ChartLine(name=name, points=tuple(points)) for name, points in lines if points)
     if not drawn:
         return None
+    least = min(point.y if point.low is None else point.low for line in drawn for point in line.points)
     return Panel(
         title=title,
         x_label=x,
         y_label=y,
         lines=drawn,
         logarithmic_x="x" in logarithmic,
-        logarithmic_y="y" in logarithmic,
+        logarithmic_y="y" in logarithmic and least > 0,
     )
 
 
-def _chart(title: str, panels: Iterable[Panel | None], *, columns: int = 2) -> str | None:
+def _chart(title: str, panels: Iterable[Panel | None]) -> str | None:
     drawn = [panel for panel in panels if panel is not None]
-    return chart_svg(drawn, title=title, columns=columns) if drawn else None
+    return chart_svg(drawn, title=title) if drawn else None

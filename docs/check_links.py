@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -64,7 +65,8 @@ def _check(page: Page, link: Link, known: dict[Path, Page], root: Path) -> list[
     anchors = known[target].anchors()
     if anchor in anchors:
         return []
-    todo = f"use one of {', '.join(sorted(anchors)) or 'none, it has no headings'}"
+    likely = get_close_matches(anchor, sorted(anchors), n=10, cutoff=0.3) if len(anchors) > 20 else sorted(anchors)
+    todo = f"use one of {', '.join(likely) or 'none, it has none'}"
     return [Problem(page.name, link.line, f"link {link.target}: no heading has the anchor #{anchor}", todo)]
 
 

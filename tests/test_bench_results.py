@@ -285,6 +285,11 @@ def test_the_plot_of_calls_has_a_line_for_each_variant_and_the_floor() -> None:
     assert "floor: 1.1 at 2<" in svg
 
 
+def test_a_figure_of_nothing_is_drawn_too() -> None:
+    made = report(value=0.0)
+    assert "dict: 0 at 2" in (plot_of(made) or "")
+
+
 # The check of claims.
 
 
