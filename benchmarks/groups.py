@@ -114,8 +114,8 @@ async def plain(me: str, peers: dict[str, str], seconds: float) -> dict[str, Any
                 count += 1
                 late.append(time.time_ns() - int.from_bytes(data[:8]))
                 writer.write(b"+")
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):  # The end, one way or other.
-            writer.close()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            writer.close()  # The other end is done, or we are.
 
     async def hear(name: str, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(4096):

@@ -10,10 +10,11 @@ import pytest
 
 from beforehand.clocks import View
 from beforehand.errors import InputError, RemoteProtocolError
-from beforehand.ordering import PROTOCOLS, Frame, Message
+from beforehand.ordering import PROTOCOLS, Fifo, Frame, Message, ReliableLink
 from beforehand.ordering.effects import Transmit
 from beforehand.ordering.fifo import FifoSnapshot
-from beforehand.runtime.codec import PACKET_BYTES_MAX, decode_packet, decode_snapshot, encode
+from beforehand.runtime import codec
+from beforehand.runtime.codec import PACKET_BYTES_MAX, SnapshotEncoder, decode_packet, decode_snapshot, encode
 from beforehand.sim import draw, simulate
 from beforehand.sim.world import World
 
@@ -22,6 +23,7 @@ from beforehand.sim.world import World
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What members of simulated runs transmit; their snapshots go through the codec on the way."""
     packets: list[Any] = []
+    encoders: dict[str, SnapshotEncoder] = {}
     transmit, perform = World._transmit, World._perform
 
     def watched(world: World, member: Any, effect: Transmit) -> None:
@@ -30,7 +32,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def stored(world: World, member: Any, effects: Any) -> None:
         snapshot = member.protocol.snapshot()
-        assert decode_snapshot(encode(snapshot)) == snapshot
+        data = encode(snapshot)
+        assert decode_snapshot(data) == snapshot
+        assert encoders.setdefault(member.name, SnapshotEncoder()).encode(snapshot) == data
         perform(world, member, effects)
 
     monkeypatch.setattr(World, "_transmit", watched)
@@ -127,3 +131,25 @@ def test_views_and_messages_keep_what_they_are() -> None:
     assert decode_packet(encode(frame)) == frame
     with pytest.raises(TypeError, match="set"):
         encode({1})
+
+
+def test_a_packet_that_was_in_the_last_snapshot_is_not_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    link, encoder = ReliableLink(Fifo("a", View("ab"))), SnapshotEncoder()
+    for number in range(100):
+        link.send(b"%d" % number, ["b"], now=0)
+    assert encoder.encode(link.snapshot()) == encode(link.snapshot())
+    made: list[str] = []
+    fields_of = codec._FIELDS
+
+    class Watched(dict[type, Any]):
+        def get(self, kind: type, default: Any = None) -> Any:
+            made.append(kind.__name__)
+            return fields_of.get(kind, default)
+
+    monkeypatch.setattr(codec, "_FIELDS", Watched(fields_of))
+    for more in (1, 2, 3):
+        link.send(b"one more", ["b"], now=0)
+        data = encoder.encode(link.snapshot())
+        assert made.count("FifoPacket") == more
+    monkeypatch.undo()
+    assert data == encode(link.snapshot())

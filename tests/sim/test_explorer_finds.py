@@ -230,9 +230,9 @@ class TiredLink(ReliableLink):
 class EchoingLink(ReliableLink):
     """Even an acknowledgement is acknowledged: two processes that have begun never end."""
 
-    def _take_acknowledgement(self, peer: Any, frame: Any, call: Any, now: int) -> None:
-        super()._take_acknowledgement(peer, frame, call, now)
-        peer.owed = True
+    def _take_acknowledgement(self, sender: str, frame: Any, call: Any, now: int) -> None:
+        super()._take_acknowledgement(sender, frame, call, now)
+        self._peers[sender].owed = True
 
 
 class _NoMemory(Stability):

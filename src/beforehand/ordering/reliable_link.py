@@ -185,9 +185,7 @@ class ReliableLink:
             raise RemoteProtocolError(f"{sender!r} acknowledges frames that were never sent")
         self._peers[sender] = peer
         call = _Call()
-        new, again = peer.out.acknowledge(packet.mark, packet.above, now)
-        call.changed = call.changed or new
-        self._repeat(sender, again, call)
+        self._take_acknowledgement(sender, packet, call, now)
         if packet.number:
             self._take_frame(sender, peer, packet, call, now)
         elif packet.packet is not None:
@@ -288,6 +286,11 @@ class ReliableLink:
 
     def _peer(self) -> _Peer:
         return _Peer(Outgoing(self._resend_after, self._resend_max, self._resend_burst))
+
+    def _take_acknowledgement(self, sender: str, frame: Frame, call: _Call, now: int) -> None:
+        new, again = self._peers[sender].out.acknowledge(frame.mark, frame.above, now)
+        call.changed = call.changed or new
+        self._repeat(sender, again, call)
 
     def _repeat(self, name: str, numbers: list[int], call: _Call) -> None:
         call.frames += [(name, number, self._peers[name].out.kept[number]) for number in numbers]

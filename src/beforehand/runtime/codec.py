@@ -10,7 +10,7 @@ Tuples are arrays. Everything else that is not plain is a map with one key, its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ from beforehand.ordering import (
 from beforehand.ordering.protocol import Owed
 from beforehand.runtime import state_packets
 
-__all__ = ["PACKET_BYTES_MAX", "decode_packet", "decode_snapshot", "encode"]
+__all__ = ["PACKET_BYTES_MAX", "SnapshotEncoder", "decode_packet", "decode_snapshot", "encode"]
 
 PACKET_BYTES_MAX: Final = 16 * 1024 * 1024
 DEPTH_MAX: Final = 24
@@ -139,6 +139,7 @@ _SNAPSHOTS: Final[tuple[type, ...]] = (
     state_packets.Turn,
 )
 _FIELDS: Final = {kind: tuple(field.name for field in fields(kind)) for kind in (*_PACKETS, *_SNAPSHOTS)}
+_OF_PACKETS: Final = frozenset(_PACKETS)
 _PLAIN: Final = frozenset((type(None), bool, int, str, bytes))
 
 _Make = Callable[..., Any]
@@ -147,6 +148,49 @@ _Make = Callable[..., Any]
 def encode(value: Any) -> bytes:
     """A packet or a snapshot as bytes."""
     return _ENCODER.encode(_plain(value))
+
+
+class SnapshotEncoder:
+    """Encodes one snapshot of a protocol after the other, as `encode` does.
+
+    A member that waits for another keeps thousands of packets, and each of its snapshots has all of them. Packets
+    never change: one that was in the last snapshot is not encoded again. The cost still grows with their number.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, msgspec.Raw]] = {}  # Packets of the last snapshot by identity, kept alive.
+
+    def encode(self, snapshot: Any) -> bytes:
+        seen: dict[int, tuple[Any, msgspec.Raw]] = {}
+        data = _ENCODER.encode(self._plain(snapshot, seen))
+        self._known = seen
+        return data
+
+    def _plain(self, value: Any, seen: dict[int, tuple[Any, msgspec.Raw]]) -> Any:
+        kind = type(value)
+        if kind is tuple:
+            return self._parts(value, seen)
+        names = _FIELDS.get(kind)
+        if names is None:
+            return _plain(value)
+        plain = {kind.__name__: self._parts([getattr(value, name) for name in names], seen)}
+        if kind not in _OF_PACKETS:
+            return plain
+        seen[id(value)] = (value, raw := msgspec.Raw(_ENCODER.encode(plain)))
+        return raw
+
+    def _parts(self, values: Sequence[Any], seen: dict[int, tuple[Any, msgspec.Raw]]) -> list[Any]:
+        """Without a call for each of those that are plain or known, which nearly all are."""
+        known, parts = self._known, []
+        for value in values:
+            if type(value) in _PLAIN:
+                parts.append(value)
+            elif (found := known.get(id(value))) is not None:
+                seen[id(value)] = found
+                parts.append(found[1])
+            else:
+                parts.append(self._plain(value, seen))
+        return parts
 
 
 def decode_packet(data: bytes) -> Any:

@@ -20,7 +20,7 @@ from beforehand.ordering.effects import Deliver, Effect, Installed, Persist, Sen
 from beforehand.ordering.message import Message
 from beforehand.ordering.protocol import DeliveryProtocol
 from beforehand.ordering.reliable_link import Frame
-from beforehand.runtime.codec import decode_snapshot, encode
+from beforehand.runtime.codec import SnapshotEncoder, decode_snapshot, encode
 from beforehand.runtime.group_store import DELIVER, SEND, VIEW, GroupStore
 from beforehand.runtime.state_packets import Turn
 
@@ -64,6 +64,7 @@ class Member:
         self._journal: Final = journal
         self._read: Final = time.time_ns if protocol.traits.name in _WALL_CLOCK else time.monotonic_ns
         self._unit: Final = unit_ns(protocol.traits.name)
+        self._snapshots: Final = SnapshotEncoder()
         self._now = 0
         self._position = 0  # Of the last message delivered.
         self._timer: asyncio.TimerHandle | None = None
@@ -158,7 +159,7 @@ class Member:
         if self.store is not None:
             try:
                 self.store.commit(
-                    encode(self.protocol.snapshot()) if self._changed else None,
+                    self._snapshots.encode(self.protocol.snapshot()) if self._changed else None,
                     [(position, encode((one,))) for position, one in delivered],
                     worked_off=self._worked_off,
                     application=self._application,
