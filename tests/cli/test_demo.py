@@ -8,14 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.request import urlopen
-from uuid import uuid4
 
 import pytest
 
+from analyzing import COMMAND, alive, environment
 from beforehand import __version__
 
 
@@ -25,7 +24,7 @@ def run(*arguments: str, cwd: Path, before: Path | None = None) -> subprocess.Co
     if before is not None:
         environment["PYTHONPATH"] = os.pathsep.join([str(before), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, "-m", "beforehand", *arguments],
+        [*COMMAND, *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -34,15 +33,15 @@ def run(*arguments: str, cwd: Path, before: Path | None = None) -> subprocess.Co
     )
 
 
-def started(*arguments: str, cwd: Path, mark: str) -> subprocess.Popen[str]:
-    """The demo, in a session of its own. `mark` stands in the environment of all processes that come of it."""
+def started(*arguments: str, cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+    """The demo, in a session of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "beforehand", "demo", *arguments],
+        [*COMMAND, "demo", *arguments],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "BEFOREHAND_TEST_MARK": mark, "TMPDIR": str(cwd)},
+        env=env,
         start_new_session=True,
     )
 
@@ -58,20 +57,10 @@ def read_until(process: subprocess.Popen[str], beginning: str) -> list[str]:
     raise AssertionError((beginning, lines, process.stderr.read() if process.stderr else ""))
 
 
-def marked(mark: str) -> list[str]:
-    """The processes with this mark that still run."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        with suppress(OSError):
-            if folder.name.isdigit() and mark.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-    return found
-
-
 @pytest.mark.slow
 def test_the_demo_explains_the_failed_checkout_and_keeps_its_service_until_ctrl_c(tmp_path: Path) -> None:
-    mark = uuid4().hex
-    with started("--keep", cwd=tmp_path, mark=mark) as process:
+    env = environment(TMPDIR=str(tmp_path))
+    with started("--keep", cwd=tmp_path, env=env) as process:
         text = "\n".join(read_until(process, "  curl -s 'http"))
         steps = [line for line in text.splitlines() if re.match(r"\d\. ", line)]
         assert len(steps) == 5
@@ -99,7 +88,7 @@ def test_the_demo_explains_the_failed_checkout_and_keeps_its_service_until_ctrl_
         assert process.stderr is not None
         assert process.stderr.read().splitlines() == ["beforehand: stopped"]
     assert process.returncode == 0
-    assert marked(mark) == []
+    assert alive(env) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-output"]
     assert sorted(path.name for path in (tmp_path / "demo-output").iterdir()) == ["events.jsonl", "history"]
 
@@ -154,18 +143,18 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(
     beginning: str, numbers: list[signal.Signals], status: int, tmp_path: Path
 ) -> None:
     """After the first step the service starts; after the third, Spark."""
-    mark = uuid4().hex
-    with started(cwd=tmp_path, mark=mark) as process:
+    env = environment(TMPDIR=str(tmp_path))
+    with started(cwd=tmp_path, env=env) as process:
         read_until(process, beginning)
         if beginning == "3.":
-            while not any("java" in command for command in marked(mark)):
+            while not any("java" in command for command in alive(env)):
                 assert process.poll() is None
         for number in numbers:
             os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == status
     assert errors.count("\n") == 1, "one line says so"
-    assert marked(mark) == []
+    assert alive(env) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-output"]
     assert sorted(path.name for path in (tmp_path / "demo-output").iterdir()) == ["events.jsonl"]
 
