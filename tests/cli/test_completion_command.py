@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beforehand.cli.completing import EXPERIMENT_NAMES, REPORT_BYTES_MAX
+from beforehand.cli.completing import EXPERIMENT_NAMES, PROTOCOL_NAMES, REPORT_BYTES_MAX
 
 HEAVY = ("pyspark", "pyarrow", "numba", "numpy", "fastapi")
 REPORT = {
@@ -78,8 +78,11 @@ def test_a_report_that_is_too_large_is_not_read(shop: Path) -> None:
     assert offered("beforehand explain shop or", shop) == []
 
 
-def test_the_experiments_that_are_offered_are_those_that_there_are() -> None:
+def test_the_protocols_and_experiments_that_are_offered_are_those_that_there_are() -> None:
+    from beforehand.ordering import PROTOCOLS
     from beforehand.sim.experiments import EXPERIMENTS
+
+    assert list(PROTOCOLS) == list(PROTOCOL_NAMES)
 
     assert list(EXPERIMENTS) == list(EXPERIMENT_NAMES)
 

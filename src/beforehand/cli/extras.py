@@ -39,6 +39,8 @@ def missing_module(name: str) -> str | None:
     """What to say of a module that could not be imported; None if no extra brings it, which is a bug of ours."""
     top = name.partition(".")[0]
     extra = next((extra for extra, modules in EXTRAS.items() if top in modules), None)
+    if extra == "history":  # Commands for which that is enough ask with `need`: this is one that needs more.
+        extra = "pipeline"
     return None if extra is None else _line(top, 1, extra)
 
 
