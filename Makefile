@@ -36,10 +36,9 @@ demo: $(VENV)/ready ## A checkout fails in a shop of six processes: see what led
 	$(BIN)/beforehand demo $(ARGS)
 
 test: lint ## Check everything: lint, types, docs and all tests.
-	$(BIN)/python docs/build.py --check
 	$(BIN)/pytest
 
-quick: lint ## Lint and tests, without the docs check and tests marked slow; under two minutes.
+quick: lint ## Lint and tests, without those marked slow; under two minutes.
 	$(BIN)/pytest -m "not slow"
 
 lint: $(VENV)/ready ## Check format, lint rules and types.

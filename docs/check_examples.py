@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from check_shell import run_shell, shell_fences
+from check_shell import missing_tools, run_shell, shell_fences
 from pages import Fence, Page, Problem
 
 __all__ = ["check_examples"]
@@ -28,7 +28,7 @@ _SHOWN: Final = re.compile(r"(?:^|\s)# -> ?(.*)$")
 def check_examples(pages: Sequence[Page], *, shell: bool = False) -> list[Problem]:
     """At most one problem per page comes from running it: what follows a failure depends on it.
 
-    `shell`: those of the shell too, after those in Python.
+    `shell`: those of the shell too, after those in Python, where the machine has what they use.
     """
     problems: list[Problem] = []
     for page in pages:
@@ -36,7 +36,7 @@ def check_examples(pages: Sequence[Page], *, shell: bool = False) -> list[Proble
         problems += [_unchecked(page, fence) for fence in fences if not _checks_something(fence.text)]
         with tempfile.TemporaryDirectory() as directory:
             found = _run(page, fences, directory) if fences else []
-            if shell and not found and shell_fences(page):
+            if shell and not found and shell_fences(page) and not missing_tools(page):
                 found = run_shell(page, Path(directory))
         problems += found
     return problems

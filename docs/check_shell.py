@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,10 +31,13 @@ from typing import Final
 
 from pages import Page, Problem
 
-__all__ = ["KINDS", "check_fences", "is_run", "run_shell", "shell_fences", "steps_of"]
+__all__ = ["KINDS", "TOOLS", "check_fences", "is_run", "missing_tools", "run_shell", "shell_fences", "steps_of"]
 
 KINDS: Final = ("console", "ini", "json", "nginx", "python", "sh", "text", "toml", "usage", "yaml")
 """What a fence may be; of these `console`, `python` and `sh` are run."""
+
+TOOLS: Final = ("bash", "curl", "jq", "sqlite3")
+"""What examples may use that comes with neither Python nor this project."""
 
 _NOT_RUN: Final = re.compile(r"(?:console|python|sh) not run: \S.{9,}")
 _HIDDEN: Final = re.compile(r"^<!-- run: (.*) -->$", re.MULTILINE)
@@ -74,6 +78,12 @@ def is_run(language: str) -> bool:
 
 def shell_fences(page: Page) -> bool:
     return any(fence.language in ("console", "sh") for fence in page.fences)
+
+
+def missing_tools(page: Page) -> list[str]:
+    """Those that the page uses and this machine does not have: its examples for the shell cannot run here."""
+    words = {"bash", *(word for step in steps_of(page) for word in re.findall(r"\w+", step.command))}
+    return [tool for tool in TOOLS if tool in words and shutil.which(tool) is None]
 
 
 def steps_of(page: Page) -> list[Step]:

@@ -28,5 +28,6 @@ def spark() -> Iterator[SparkSession]:
     """One Spark for all tests of all folders: a process has one at a time, and starting one takes ten seconds."""
     from beforehand.pipeline.session import session
 
-    with session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}) as one:
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
+    with session(master="local[2]", conf=conf, brief=True) as one:
         yield one

@@ -61,6 +61,16 @@ def test_every_link_and_anchor_leads_somewhere() -> None:
 )
 def test_every_example_runs(one: pages.Page) -> None:
     assert shown(check_examples.check_examples([one], shell=True)) == ""
+    if check_shell.shell_fences(one) and (lacking := check_shell.missing_tools(one)):
+        pytest.skip(f"its examples for the shell need {', '.join(lacking)}, not on this machine")
+
+
+def test_an_example_for_the_shell_needs_its_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = page(tmp_path, "```console\n$ false | jq .\n```\n")
+    assert check_examples.check_examples([one], shell=True) != []
+    monkeypatch.setattr("shutil.which", lambda tool: None if tool == "jq" else f"/bin/{tool}")
+    assert check_shell.missing_tools(one) == ["jq"]
+    assert check_examples.check_examples([one], shell=True) == []
 
 
 def test_every_fence_says_what_it_is_and_why_it_is_not_run() -> None:

@@ -47,8 +47,6 @@ _SILENCE_SECONDS: Final = 1.0
 _WINDOW: Final = "&at=540000000&width=80000000"
 """Where the page looks: at the sixth customer, in nanoseconds from the first event, whatever the seed."""
 _SPARK_CONF: Final = {
-    # A JVM that lives for seconds had better not optimize itself: that took half of the processor's time.
-    "spark.driver.defaultJavaOptions": "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
 }
 _NEEDED: Final = ("fastapi", "uvicorn", "pyspark", "pyarrow", "pandas", "duckdb", "numba", "numpy", "regex")

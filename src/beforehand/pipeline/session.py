@@ -55,6 +55,10 @@ _SCRUBBED: Final = (
     "SPARK_CONNECT_MODE_ENABLED",
 )
 
+_BRIEF: Final = {
+    "spark.driver.defaultJavaOptions": "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1",
+}
+
 _LOOPBACK: Final = re.compile(r"spark://(127\.\d+\.\d+\.\d+|localhost):")
 
 # What may be set in a session that runs.
@@ -99,8 +103,14 @@ logger.python.level = off
 
 
 @contextmanager
-def session(*, master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """A session that ends with the block. Where one exists (a notebook), its Spark is used and left running."""
+def session(
+    *, master: str | None = None, conf: Mapping[str, str] | None = None, brief: bool = False
+) -> Iterator[SparkSession]:
+    """A session that ends with the block. Where one exists (a notebook), its Spark is used and left running.
+
+    `brief`: there is little to do. A JVM of our own then does not optimize itself, which would take much of the
+    processor's time in its first minute.
+    """
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
@@ -112,7 +122,7 @@ def session(*, master: str | None = None, conf: Mapping[str, str] | None = None)
         elif SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             running = _in_given_jvm(master, given, scratch)  # Of spark-submit, which chose the master.
         else:
-            running = _in_own_jvm(master, given, scratch)
+            running = _in_own_jvm(master, {**_BRIEF, **given} if brief else given, scratch)
         with running as spark:
             try:
                 yield spark

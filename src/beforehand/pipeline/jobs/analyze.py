@@ -64,6 +64,8 @@ __all__ = ["Settings", "analyze"]
 LARGE_MAX: Final = 1_000
 """Executions that may be cut into blocks: the driver holds the names of their processes."""
 
+BRIEF_BYTES: Final = 16 << 20
+"""Of the input; less is soon done, before a JVM has gained anything by optimizing itself."""
 PACK_EVENTS: Final = 50_000
 SHUFFLE_EVENTS: Final = 400_000
 """Events that a partition of a shuffle should have."""
@@ -97,7 +99,8 @@ def analyze(
         staging = Staging(directory.path / "staging")
         staging.make()
         with said.step("start Spark"):
-            spark = stack.enter_context(session(master=chosen.master, conf=chosen.conf))
+            brief = sum(file.bytes for file in files) < BRIEF_BYTES
+            spark = stack.enter_context(session(master=chosen.master, conf=chosen.conf, brief=brief))
         stack.enter_context(said.watching(spark))
         return _Analysis(spark, files, chosen, directory, staging, said).run()
 
