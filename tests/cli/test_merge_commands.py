@@ -108,7 +108,6 @@ def test_a_publisher_that_is_stopped_says_what_is_stored(url: str) -> None:
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # Tests in the background ignore it.
     )
     assert publisher.stdin is not None
     publisher.stdin.write("one\ntwo\n")

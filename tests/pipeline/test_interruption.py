@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,14 +39,6 @@ def old_history(path: Path) -> dict[str, bytes]:
     directory.make()
     directory.write_manifest(Manifest(version="old"))
     return files_below(path)
-
-
-@pytest.fixture(autouse=True)
-def interruptible() -> Iterator[None]:
-    """Who runs the tests in the background may have SIGINT ignored, which a child would inherit."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
