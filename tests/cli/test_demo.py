@@ -249,7 +249,7 @@ def test_a_package_that_does_not_load_is_named_with_the_extra_that_brings_it(tmp
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError('no numpy', name='numpy')\n")
     done = run("demo", cwd=tmp_path, before=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.strip().endswith("beforehand: numpy is not installed: pip install 'beforehand[history]'")
+    assert done.stderr.strip().endswith("beforehand: numpy is not installed: pip install 'beforehand[pipeline]'")
 
 
 @pytest.mark.parametrize("module", ["fastapi", "pyspark"])

@@ -20,6 +20,7 @@ from beforehand.runtime import (
     ReplicatedMap,
     ReplicatedStateMachine,
 )
+from beforehand.runtime.group_stack import changing
 from beforehand.runtime.state_packets import PIECE_BYTES_MAX, StateTaken
 
 FOUR = ("a", "b", "c", "d")
@@ -307,7 +308,7 @@ def test_of_a_view_that_has_not_begun_or_has_just_begun_nothing_is_said_to_be_dr
             said: list[bytes] = []
             a._newcomers._keeper._send = lambda _, data: said.append(data)  # type: ignore[misc]
             if begun:
-                a._member.call(lambda now: a._link().admit({"b": peers["b"]}, now=now))
+                a._member.call(lambda now: changing(a._member.protocol).admit({"b": peers["b"]}, now=now))
                 assert a.view.number == 1
             a._newcomers.take("b", StateTaken(view=1))
             assert said == []

@@ -18,12 +18,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from beforehand.cli.extras import need
 from beforehand.cli.printing import echo_json, echo_table, event_rows, opened, shown
 from beforehand.errors import InputError
 from beforehand.events import Event
@@ -91,9 +91,7 @@ def demo(order: str, keep: bool, folder: Path, last: int, seed: int, as_json: bo
       beforehand demo --order causal     the same day, and nothing fails
       beforehand demo --keep             and look at the live page
     """
-    for module in _NEEDED:
-        if find_spec(module) is None:
-            raise InputError(f"{module} is not installed: pip install 'beforehand[pipeline,service]'")
+    need("pipeline,service", *_NEEDED)
     from beforehand.cli.shop import PROCESSES
 
     story = _Story(order=order, seed=seed, last=last, folder=folder, quiet=as_json)
