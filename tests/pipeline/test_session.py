@@ -249,6 +249,7 @@ def test_spark_submit_runs_the_library_and_the_command(tmp_path: Path) -> None:
     )
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     submit += ["--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"]
+    submit += ["--driver-java-options", "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"]  # It is brief.
     env = environment(PYSPARK_PYTHON=sys.executable, JAVA_HOME=find_java())
 
     done = run(script, given, tmp_path / "library", tmp_path / "command", command=submit, env=env)
