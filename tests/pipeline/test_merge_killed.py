@@ -26,7 +26,7 @@ from merge_cases import oracle
 from beforehand.pipeline.merging.reader import read_merged, read_set_aside
 from beforehand.runtime.embedded_broker import EmbeddedBroker
 
-KILLS = int(os.environ.get("MERGE_KILLS", "2"))
+KILLS = int(os.environ.get("MERGE_KILLS", "3"))
 TESTS = Path(__file__).parent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 + 120 * KILLS)]
