@@ -149,8 +149,8 @@ BUGS = (
     Bug(
         "bounded: no reset of the own state",
         BOUNDED,
-        "            self._c, self._kn = 0, self._fresh()\n        return BoundedStamp(self._r",
-        "            pass\n        return BoundedStamp(self._r",
+        "            self._c, self._kn = 0, self._fresh()\n        return self._stamp()",
+        "            pass\n        return self._stamp()",
         ("publishers", "initial"),
         "P4: what a fault left in c or kn goes out with every stamp",
     ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from analyzing import alive, environment, started, wait_until
 from beforehand.ordering import PROTOCOLS
 from beforehand.sim import Scenario, draw, read_scenario, simulate
 from beforehand.sim import campaign as campaigns
@@ -120,3 +122,14 @@ def test_a_campaign_uses_all_processors(tmp_path: Path) -> None:
     campaign = run_campaign(tmp_path, ["fifo", "skeen"], 60, workers=2, tell=lambda c: told.append(c["fifo"].done))
     assert {name: progress.done for name, progress in campaign.items()} == {"fifo": 60, "skeen": 60}
     assert told == sorted(told)
+
+
+def test_the_workers_of_a_campaign_that_is_killed_end_too(tmp_path: Path) -> None:
+    env = environment()
+    words = ["-m", "beforehand.sim.campaign", "--seeds", "100000", "--to", tmp_path, "--workers", "1"]
+    with started(*words, env=env, command=[sys.executable]) as campaign:
+        wait_until(lambda: (tmp_path / "progress.json").exists(), "the first seeds are done", seconds=120)
+        assert len([line for line in alive(env) if "spawn_main" in line]) == 1
+        campaign.kill()
+        campaign.wait()
+    wait_until(lambda: not alive(env), "all have ended", seconds=30)

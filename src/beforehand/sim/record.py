@@ -32,6 +32,8 @@ class Record:
     departed: dict[str, int] = field(default_factory=dict)  # Processes that left, and when.
     views: dict[str, list[tuple[int, tuple[str, ...], int]]] = field(default_factory=dict)
     # ^ Per process, each view it installed: its number, its members, and how many messages were delivered before.
+    acknowledged: dict[str, set[str]] = field(default_factory=dict)
+    # ^ Per process, those of its messages that it knew, or was told, to be stable.
     crashes: int = 0
     retries: int = 0  # Sends that a full buffer refused and that were tried again.
     exhausted: int = 0  # Calls that a counter at its end refused: such a group is at its end and may stop.

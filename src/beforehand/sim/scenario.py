@@ -225,6 +225,10 @@ class Scenario:
         return tuple(join.process for join in self.joins)
 
 
+SCENARIO_BYTES_MAX: Final = 64 << 20
+"""Of a file that is replayed; the largest that `draw` makes has some ten thousand bytes."""
+
+
 def write_scenario(scenario: Scenario) -> bytes:
     """As a JSON document that `read_scenario` reads back."""
     return msgspec.json.format(msgspec.json.encode(scenario), indent=1) + b"\n"
@@ -233,7 +237,11 @@ def write_scenario(scenario: Scenario) -> bytes:
 def read_scenario(path: Path) -> Scenario:
     """A scenario from a file; InputError says what is wrong with it."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Scenario)
+        with path.open("rb") as file:
+            data = file.read(SCENARIO_BYTES_MAX + 1)
+        if len(data) > SCENARIO_BYTES_MAX:
+            raise InputError(f"{path}: not a scenario: it has more than {SCENARIO_BYTES_MAX >> 20} MiB")
+        return msgspec.json.decode(data, type=Scenario)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except (msgspec.DecodeError, ValueError) as error:

@@ -11,15 +11,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from beforehand.errors import InputError
 
-__all__ = ["SeedsDone", "read_progress", "report", "run_chunks", "tell_progress"]
+__all__ = ["SeedsDone", "end_with_parent", "read_progress", "report", "run_chunks", "tell_progress"]
 
 CHUNK: Final = 50
 """Seeds of one kind that a worker takes at once."""
@@ -41,7 +42,7 @@ def read_progress(folder: Path, kind: type[Kept]) -> dict[str, Kept]:
         return {}
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, kind])  # type: ignore[valid-type]
-    except (msgspec.DecodeError, OSError) as error:
+    except (ValueError, OSError) as error:  # ValueError: not JSON, or not UTF-8.
         raise InputError(f"{path}: not the progress of a campaign ({error}): choose another folder") from None
 
 
@@ -63,13 +64,25 @@ def run_chunks(
     count = workers or os.cpu_count() or 1
     chunks = _chunks(campaign, kinds, seeds)
     # `spawn`: a worker has nothing of ours but what it imports.
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         while batch := list(islice(chunks, 4 * count)):  # A few at a time, in order: what is done is a range from 0.
             for (kind, _, end), found in zip(batch, pool.map(run, *zip(*batch, strict=True)), strict=True):
                 take(kind, found)
                 campaign[kind].done = end
                 _write(folder, campaign)
                 tell()
+
+
+def end_with_parent() -> None:
+    """In a worker: it ends with the campaign, also with one that is killed and cannot say so."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def tell_progress(campaign: Mapping[str, SeedsDone], kinds: Iterable[str], seeds: int) -> None:

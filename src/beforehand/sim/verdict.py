@@ -1,5 +1,8 @@
 """The judge: reads the recorded history; of the protocol it asks only, at the end, whether anything still waits.
 
+`judge_record` asks of a record alone, of a simulated run or of a real group (`journals`); `judge` asks of a simulated
+run all of that, and what only the simulator knows.
+
 What it asks, in this order:
 
   orders       the guarantees that the protocol promises, by the checks of `history`
@@ -7,6 +10,7 @@ What it asks, in this order:
   places       a message has one place, the same for all, and places extend the order (in one view)
   integrity    nothing is delivered that was not sent, to whom it was not sent, or twice
   agreement    those who stay deliver the same in each view, and agree on the views
+  stability    what one that left knew to be stable they have, and in the order in which it delivered it
   completeness everything sent by a process that stayed is delivered to every destination that stayed
   liveness     the world came to rest in time, nothing waits, and who was to join did
 
@@ -24,6 +28,7 @@ it lacks; if it sends meanwhile and delivers to itself at once, as causal protoc
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,14 +36,14 @@ from beforehand.events import Event
 from beforehand.history import History
 from beforehand.ordering import Level, Place, Traits
 from beforehand.ordering.message import NUMBER_MAX
-from beforehand.sim.agreement import agreement
+from beforehand.sim.agreement import acknowledged, agreement
 from beforehand.sim.coverage import OVERTAKING
 from beforehand.sim.record import Record
 from beforehand.sim.scenario import Scenario
 from beforehand.sim.synchrony import synchrony
 from beforehand.sim.world import World
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "judge", "judge_record"]
 
 FAILURES_MAX: Final = 8
 """Of each kind, so many failures are told."""
@@ -59,16 +64,34 @@ class Verdict:
 def judge(world: World, traits: Traits) -> Verdict:
     """The verdict on a finished run."""
     record = world.record
+    kept, kinds = _recorded(record, traits, places=not world.scenario.membership)
+    if not record.exhausted:
+        # TimedDelivery refuses what comes from a clock that is ahead of its own, and says so.
+        timed = world.scenario.protocol == "timed-delivery" and not _in_time(world.scenario)
+        behind = {(process, refused.process) for process, refused in record.refused} if timed else set()
+        kinds += [[*_accounting(world), *_completeness(record, traits, behind=behind)], _liveness(world)]
+    return _verdict(kept, kinds)
+
+
+def judge_record(record: Record, traits: Traits) -> Verdict:
+    """The verdict on what processes did until they came to rest, wherever they ran."""
+    kept, kinds = _recorded(record, traits, places=not record.views)
+    return _verdict(kept, [*kinds, _completeness(record, traits)])
+
+
+def _recorded(record: Record, traits: Traits, *, places: bool) -> tuple[dict[str, bool], list[list[str]]]:
     kept, orders = _orders(record, traits)
-    kinds = [
+    return kept, [
         orders,
-        [] if world.scenario.membership else _places(record, traits),
+        _places(record, traits) if places else [],
         _integrity(record),
         agreement(record),
+        acknowledged(record, total=traits.total, weak=_weak(record, traits)),
         synchrony(record.events, without=record.departed) if traits.synchronous else [],
     ]
-    if not record.exhausted:
-        kinds += [_completeness(world), _liveness(world)]
+
+
+def _verdict(kept: dict[str, bool], kinds: Iterable[list[str]]) -> Verdict:
     return Verdict(kept=kept, failures=tuple(failure for kind in kinds for failure in kind[:FAILURES_MAX]))
 
 
@@ -176,31 +199,38 @@ def _integrity(record: Record) -> list[str]:
     return failures
 
 
-def _completeness(world: World) -> list[str]:
-    record = world.record
-    aside = {
+def _aside(record: Record) -> set[tuple[str, str]]:
+    """Who set which messages aside."""
+    return {
         (process, discard.message.id)
         for process, discard in record.discarded
         if discard.message.id not in record.delivered.get(process, ())  # Otherwise it was a repetition.
     }
-    failures = []
+
+
+def _accounting(world: World) -> list[str]:
+    """What was accepted is sent, and nothing that came in time is set aside."""
+    record, failures, aside = world.record, [], _aside(world.record)
     if aside and _in_time(world.scenario):
         failures.append(f"{len(aside)} messages were set aside, and all came in time")
-    # TimedDelivery refuses what comes from a clock that is ahead of its own, and says so.
-    timed = world.scenario.protocol == "timed-delivery" and not _in_time(world.scenario)
-    behind = {(process, refused.process) for process, refused in record.refused} if timed else set()
     sent = {int(message.payload) for message, _ in record.sent.values()}
     unsent = [at for at, process in record.accepted.items() if at not in sent and process not in record.departed]
     if len(unsent) > sum(refused.why.startswith("a message was not sent") for _, refused in record.refused):
         failures.append(f"{len(unsent)} messages were accepted and never sent")
+    return failures
+
+
+def _completeness(record: Record, traits: Traits, *, behind: Collection[tuple[str, str]] = ()) -> list[str]:
+    """`behind` has pairs of a process and one whose messages it may lack."""
+    aside, failures = _aside(record), []
     for message_id, (message, _) in record.sent.items():
         for process in message.to:
             if process in record.departed or (process, message_id) in aside:
                 continue
             if (process, message.sender) in behind:
                 continue
-            if message.sender in record.departed and not _delivered_by_stayers(record, message_id):
-                continue
+            if message.sender in record.departed and not (traits.views and _delivered_by_stayers(record, message_id)):
+                continue  # Without views nobody passes on what one that has stopped had sent to some.
             if message_id not in record.delivered.get(process, ()):
                 failures.append(f"{process} never delivered {message_id}")
     return failures

@@ -220,6 +220,7 @@ class World:
         if process != by and not leaver.gone:
             leaver.up, leaver.gone, leaver.stopped = False, True, True  # That is why it is evicted.
             self.record.departed[process] = self.now
+            self._note_stable(leaver)
             self.record.note(process, "stop", leaver.clock.read(self.now))
         if actor.gone:
             return
@@ -229,6 +230,12 @@ class World:
         act: Any = actor.protocol
         if not self._call(actor, lambda now: act.leave(now=now) if process == by else act.evict((process,), now=now)):
             self._enter(self.now + RETRY_AFTER, self._depart, process, by)
+
+    def _note_stable(self, member: Member) -> None:
+        """What it may have acknowledged to somebody, as it stops."""
+        upto = member.protocol.stable().get(member.name, 0)
+        own = [message for message, _ in self.record.sent.values() if message.sender == member.name]
+        self.record.acknowledged[member.name] = {message.id for message in own if message.number <= upto}
 
     def _start(self, member: Member) -> None:
         """A newcomer begins, and waits for its welcome."""

@@ -9,7 +9,19 @@ from typing import Any, Final, TypeAlias
 
 from beforehand.diagram.chart import ChartLine, ChartPoint, figure_text
 
-__all__ = ["Cell", "Claim", "Experiment", "Findings", "Progress", "Size", "Spread", "Table", "line_of", "quantile"]
+__all__ = [
+    "Cell",
+    "Claim",
+    "Experiment",
+    "Findings",
+    "Progress",
+    "Size",
+    "Spread",
+    "Table",
+    "line_of",
+    "quantile",
+    "share_line",
+]
 
 SEEDS: Final = 5
 
@@ -109,6 +121,12 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 def line_of(name: str, points: Iterable[tuple[float, Spread]]) -> ChartLine:
     """A line of a chart, with the spreads as whiskers."""
     return ChartLine(name=name, points=tuple(ChartPoint(x=x, y=y.mean, low=y.low, high=y.high) for x, y in points))
+
+
+def share_line(name: str, runs: Iterable[tuple[float, Sequence[object]]]) -> ChartLine:
+    """A line of a chart: at each x the per cent of runs of which it is true."""
+    shares = ((x, 100 * sum(map(bool, found)) / len(found)) for x, found in runs)
+    return line_of(name, [(x, Spread(share, share, share)) for x, share in shares])
 
 
 def _text(cell: int | float | Spread) -> str:

@@ -20,9 +20,8 @@ from beforehand.sim.experiments.findings import (
     Findings,
     Progress,
     Size,
-    Spread,
     Table,
-    line_of,
+    share_line,
 )
 from beforehand.sim.experiments.loads import MEAN, arrivals, delay_of, scenario_of
 from beforehand.sim.experiments.told_runs import drawn, ran
@@ -169,10 +168,7 @@ def _example(protocol: str, seed: int) -> str:
 
 
 def _plot(unequal: dict[tuple[str, float], list[bool]], loads: tuple[float, ...]) -> str:
-    lines = []
-    for protocol in _PROTOCOLS:
-        shares = [100 * sum(unequal[protocol, load]) / len(unequal[protocol, load]) for load in loads]
-        lines.append(line_of(protocol, [(load, Spread(y, y, y)) for load, y in zip(loads, shares, strict=True)]))
+    lines = [share_line(protocol, [(load, unequal[protocol, load]) for load in loads]) for protocol in _PROTOCOLS]
     panel = Panel(
         title="Runs in which replicas end unequal",
         x_label="readings per mean delay",

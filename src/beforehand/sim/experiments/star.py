@@ -26,7 +26,7 @@ from beforehand.sim.experiments.findings import (
     Size,
     Spread,
     Table,
-    line_of,
+    share_line,
 )
 from beforehand.sim.experiments.loads import MEAN, arrivals, delay_of, scenario_of
 from beforehand.sim.experiments.told_runs import drawn, ran
@@ -183,14 +183,7 @@ def _drawn(record: Record) -> str:
 
 
 def _plot(overtaken: dict[tuple[Links, float], list[int]], deviations: tuple[float, ...]) -> str:
-    lines = []
-    for links in Links:
-        points = []
-        for deviation in deviations:
-            found = overtaken[links, deviation]
-            share = 100 * sum(map(bool, found)) / len(found)
-            points.append((deviation, Spread(share, share, share)))
-        lines.append(line_of(str(links), points))
+    lines = [share_line(str(links), [(d, overtaken[links, d]) for d in deviations]) for links in Links]
     panel = Panel(
         title="Runs that break causal order",
         x_label="standard deviation of delays, mean 1",

@@ -24,9 +24,8 @@ from beforehand.sim.experiments.findings import (
     Findings,
     Progress,
     Size,
-    Spread,
     Table,
-    line_of,
+    share_line,
 )
 from beforehand.sim.experiments.loads import MEAN, delay_of, scenario_of
 from beforehand.sim.experiments.told_runs import drawn, ran
@@ -185,10 +184,7 @@ def _example(protocol: str) -> str:
 
 
 def _plot(differ: dict[tuple[str, float], list[bool]], deviations: tuple[float, ...]) -> str:
-    lines = []
-    for line in _LINES:
-        shares = [100 * sum(differ[line, d]) / len(differ[line, d]) for d in deviations]
-        lines.append(line_of(line, [(d, Spread(y, y, y)) for d, y in zip(deviations, shares, strict=True)]))
+    lines = [share_line(line, [(d, differ[line, d]) for d in deviations]) for line in _LINES]
     panel = Panel(
         title="Runs in which sites saw different orders",
         x_label="standard deviation of delays, mean 1",

@@ -36,5 +36,5 @@ def drawn(
     """The run as SVG, each event under the name that `told` gives it; messages that were `overtaken` stand out."""
     events = [replace(event, name=told(event)) for event in record.events]
     marks = Marks(violating_messages=tuple(overtaken))
-    options = LayoutOptions(processes=tuple(processes), axis=Axis.CAUSAL, message_labels=False)
+    options = LayoutOptions(processes=tuple(processes), axis=Axis.STEPS, message_labels=False)
     return draw(events, marks=marks, options=options, title=title)

@@ -26,12 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this kind of part; may be repeated")
     parser.add_argument("--states-max", type=int, default=None, help="give up a configuration with more states")
     parser.add_argument("--stride", type=int, default=1, help="take every so-many-th configuration only")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share the work (default: 1)")
     parser.add_argument("--to", type=Path, default=Path("exploration"), help="folder for progress and findings")
     parser.add_argument("--matrix", action="store_true", help="print the property matrix with its counterexamples")
     parser.add_argument("--page", type=Path, default=None, help="write the property matrix as a page of the docs")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.protocols if name not in PROTOCOLS]
-    if unknown or options.messages < 1 or options.stride < 1:
+    if unknown or options.messages < 1 or options.stride < 1 or options.workers < 1:
         parser.error(f"there is no protocol {unknown[0]!r}" if unknown else "numbers are positive")
     for name in options.protocols:
         if why := unexplored(PROTOCOLS[name], options.kind or KINDS):
@@ -49,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         kinds=options.kind or KINDS,
         states_max=options.states_max,
         stride=options.stride,
+        workers=options.workers,
         tell=_tell,
         found=_found,
     )

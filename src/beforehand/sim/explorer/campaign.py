@@ -2,6 +2,11 @@
 
 What was done stands in a file, one JSON document per line: the last line of a part counts. Configurations come in a
 fixed order, so a number says how far a part has got. Findings are drawn into the same folder.
+
+With several workers, each takes a few configurations at a time, with an explorer of its own. Results are counted in
+the order of the configurations, so what is done is still the first so many of them: a run with other workers goes on
+from there. What was computed ahead of a configuration that is not done is lost with the run; at a finding, what is
+under way is waited for.
 """
 
 from __future__ import annotations
@@ -9,18 +14,32 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+from beforehand.sim.explorer.configuration import Configuration, Stack
 from beforehand.sim.explorer.counterexample import Counterexample
+from beforehand.sim.explorer.engine import Engine
 from beforehand.sim.explorer.plan import Part, parts
-from beforehand.sim.explorer.search import Explorer
+from beforehand.sim.explorer.search import Exploration, Explorer
+from beforehand.sim.seeds import end_with_parent
 
 __all__ = ["Progress", "explore_all", "explore_part"]
 
 SAVE_AFTER_S: Final = 10.0
+CHUNK: Final = 4
+"""Configurations that a worker takes at once: few, since one may take minutes."""
+
+AHEAD: Final = 16
+"""Chunks per worker that are given out before the first of them is done."""
+
 REMEMBERED_MAX: Final = 1_000_000
 """When an explorer remembers so much, a new one takes over: about a gigabyte."""
 
@@ -48,6 +67,7 @@ def explore_all(
     kinds: Iterable[str],
     states_max: int | None,
     stride: int = 1,
+    workers: int = 1,
     tell: Callable[[Progress], None],
     found: Callable[[Counterexample], None],
 ) -> list[Progress]:
@@ -76,7 +96,9 @@ def explore_all(
                 found(finding)
 
             if not progress.complete:
-                explore_part(part, progress, states_max=states_max, stride=stride, save=save, found=keep)
+                explore_part(
+                    part, progress, states_max=states_max, stride=stride, workers=workers, save=save, found=keep
+                )
             results.append(progress)
     return results
 
@@ -87,35 +109,83 @@ def explore_part(
     *,
     states_max: int | None = None,
     stride: int = 1,
+    workers: int = 1,
     save: Callable[[Progress], None],
     found: Callable[[Counterexample], None],
 ) -> None:
     """Explore what is left of a part. It ends early at the first finding: the protocol is to be mended first."""
-    explorer = Explorer(part.stack)
+    left = islice(part.configurations(), progress.done * stride, None, stride)
     saved = time.monotonic()
-    for number, configuration in enumerate(part.configurations()):
-        if number < progress.done * stride or number % stride:
-            continue
-        result = explorer.explore(configuration, states_max=states_max)
-        progress.done += 1
-        progress.states += result.states
-        progress.transitions += result.transitions
-        progress.largest = max(progress.largest, result.states)
-        progress.cut_short += not result.complete
-        progress.seconds += result.seconds
-        for finding in result.findings:
-            progress.findings += 1
-            found(finding)
-        if result.findings:
-            break
-        if explorer.remembered > REMEMBERED_MAX:
-            explorer = Explorer(part.stack)
-        if time.monotonic() - saved > SAVE_AFTER_S:
-            saved = time.monotonic()
-            save(progress)
+    with closing(_explored(part.stack, left, states_max=states_max, workers=workers)) as results:
+        for result in results:
+            progress.done += 1
+            progress.states += result.states
+            progress.transitions += result.transitions
+            progress.largest = max(progress.largest, result.states)
+            progress.cut_short += not result.complete
+            progress.seconds += result.seconds
+            for finding in result.findings:
+                progress.findings += 1
+                found(finding)
+            if result.findings:
+                break
+            if time.monotonic() - saved > SAVE_AFTER_S:
+                saved = time.monotonic()
+                save(progress)
     progress.complete = True
     progress.seconds = round(progress.seconds, 3)
     save(progress)
+
+
+def _explored(
+    stack: Stack, configurations: Iterator[Configuration], *, states_max: int | None, workers: int
+) -> Generator[Exploration]:
+    """The results, in the order of the configurations."""
+    few = list(islice(configurations, CHUNK))
+    configurations = chain(few, configurations)
+    if workers == 1 or len(few) < CHUNK:  # To start workers would take longer.
+        yield from Worker(stack).explore(configurations, states_max)
+        return
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_begin_worker, initargs=(stack,)
+    ) as pool:
+        ahead: deque[Future[list[Exploration]]] = deque()
+        try:
+            while True:
+                while len(ahead) < AHEAD * workers and (some := list(islice(configurations, CHUNK))):
+                    ahead.append(pool.submit(_work, some, states_max))
+                if not ahead:
+                    return
+                yield from ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+class Worker:
+    """Explores one configuration after the other; when too much is remembered, a new explorer takes over."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack: Final = stack
+        self._engine = Engine(Explorer(stack))
+
+    def explore(self, configurations: Iterable[Configuration], states_max: int | None) -> Iterator[Exploration]:
+        for configuration in configurations:
+            yield self._engine.explore(configuration, states_max=states_max)
+            if self._engine.remembered > REMEMBERED_MAX:
+                self._engine = Engine(Explorer(self._stack))
+
+
+_here: list[Worker] = []
+"""The worker of this process, if it is one."""
+
+
+def _begin_worker(stack: Stack) -> None:
+    end_with_parent()
+    _here.append(Worker(stack))
+
+
+def _work(configurations: list[Configuration], states_max: int | None) -> list[Exploration]:
+    return list(_here[0].explore(configurations, states_max))
 
 
 def _read(log: Path) -> dict[str, Progress]:

@@ -156,14 +156,19 @@ class Configuration:
 
 
 def sendings(
-    traits: Traits, messages: int, *, processes: int = 3, symmetric: bool = False
+    traits: Traits, messages: int, *, processes: int = 3, symmetric: bool = False, to_all: bool = False
 ) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Every choice of senders and destinations for so many messages.
 
-    `symmetric`: of choices that differ in the names of processes only, the first one.
+    `symmetric`: of choices that differ in the names of processes only, the first one. `to_all`: every message goes to
+    all, its sender too.
     """
+    everybody = [(1 << processes) - 1]
     for counts in _shares(messages, processes):
-        choices = [product(_destinations(traits, at, processes), repeat=n) for at, n in enumerate(counts)]
+        choices = [
+            product(everybody if to_all else _destinations(traits, at, processes), repeat=n)
+            for at, n in enumerate(counts)
+        ]
         for lines in product(*(list(choice) for choice in choices)):
             if not symmetric or lines == min(_renamed(lines, p) for p in permutations(range(processes))):
                 yield lines

@@ -46,6 +46,17 @@ Positions decide nothing in them but the order in which messages that are free a
 total order break ties by position, and others have leaders: for these, names matter.
 """
 
+TO_ALL: Final = frozenset({"lamport-total"})
+"""Protocols to which it is all one whom a message is for: from `TO_ALL_FROM` messages on, each goes to all.
+
+`LamportTotal` sends every message to all members. Its clock, what it has heard and what it sends never depend on
+`message.to`, which only decides whether a member puts the message into its queue; and of its queue it delivers
+whatever lies below a bound that comes from what it has heard. So a run in which messages are for some differs from
+the same run with messages for all in nothing but the deliveries that are not there, and what those that remain break
+is broken with messages for all as well. `tests/ordering/test_lamport_total.py` runs both in step.
+"""
+TO_ALL_FROM: Final = 3
+
 OPTIONS: Final[dict[str, tuple[tuple[tuple[str, Any], ...], ...]]] = {
     "lamport-total": ((), (("acknowledge", False),)),
     "single-phase": tuple(
@@ -79,7 +90,8 @@ class Part:
                 for lines in sendings(self.stack.traits, self.messages):
                     yield from admissions(lines, newcomer=2, by=0)
             case _:
-                for lines in sendings(self.stack.traits, self.messages, symmetric=symmetric):
+                to_all = self.stack.traits.name in TO_ALL and self.messages >= TO_ALL_FROM
+                for lines in sendings(self.stack.traits, self.messages, symmetric=symmetric, to_all=to_all):
                     yield Configuration(operations=lines, faults=faults_of(self.stack))
 
 

@@ -81,6 +81,10 @@ class Flights:
             found = self.known[flight][key] = self._enter(self._changed(self._flights[flight], taken, out))
         return found
 
+    def content(self, flight: int) -> tuple[int, ...]:
+        """The packets that are under way."""
+        return self._flights[flight]
+
     def _changed(self, flight: tuple[int, ...], taken: int, out: int) -> tuple[int, ...]:
         bag = [*flight, *self._outs.values[out]]
         if taken != NOTHING:

@@ -19,7 +19,7 @@ from beforehand.sim.explorer.operations import EVICT
 from beforehand.sim.explorer.oracle import CAUSAL, FIFO, INTEGRITY, NAMES, NUMBERS_MAX, TOTAL, Oracle
 from beforehand.sim.explorer.post import Flights, OrderedFlights, Post
 
-__all__ = ["Exploration", "Explorer", "promised"]
+__all__ = ["Exploration", "Explorer", "Search", "promised"]
 
 RESTLESS: Final = "it never comes to rest"
 
@@ -76,7 +76,7 @@ class Explorer:
         each the search ends. `rest`: see the module; it takes twice the time and more memory. `finals` takes the
         final states.
         """
-        search = _Search(self, configuration, wanted=wanted, reduce=reduce)
+        search = Search(self, configuration, wanted=wanted, reduce=reduce)
         began = time.perf_counter()
         ends = set[State]() if finals is None else finals
         complete = search.run(depth_max=depth_max, states_max=states_max, finals=ends)
@@ -108,22 +108,24 @@ class Explorer:
         return found
 
 
-class _Search:
+class Search:
+    """Of one configuration, in Python: the reference for `engine`, and the only one that finds anything."""
+
     def __init__(self, explorer: Explorer, configuration: Configuration, *, wanted: int, reduce: bool) -> None:
         self._explorer: Final = explorer
         self._configuration: Final = configuration
         self._wanted: Final = wanted
-        self._oracle: Final = explorer.oracle(promised(explorer.stack) | wanted, configuration.leaving)
-        self._moves: Final = Moves(explorer, configuration, self._oracle, reduce=reduce)
+        self.oracle: Final = explorer.oracle(promised(explorer.stack) | wanted, configuration.leaving)
+        self.moves: Final = Moves(explorer, configuration, self.oracle, reduce=reduce)
         self._seen: Final[set[State]] = set()
         self.ends: Final[dict[str, State]] = {}  # By kind of finding, where it shows.
         self.states = self.transitions = self.finals = self.depth = 0
 
     def run(self, *, depth_max: int | None, states_max: int | None, finals: set[State]) -> bool:
         """Whether the search is complete."""
-        flags, moves_of = self._oracle.flags, self._moves.of
+        flags, moves_of = self.oracle.flags, self.moves.of
         seen = self._seen
-        seen.add(self._moves.start())
+        seen.add(self.moves.start())
         level = list(seen)
         while level:
             self.states = len(seen)
@@ -137,7 +139,7 @@ class _Search:
                 if final:
                     self.finals += 1
                     finals.add(state)
-                if why := self._moves.failure or (self._unfinished(state) if final else ""):
+                if why := self.moves.failure or (self.unfinished(state) if final else ""):
                     self.ends[why] = state
                     return False
                 for successor in moves:
@@ -148,14 +150,14 @@ class _Search:
                             return False
             level = following
         if not self.finals:
-            self.ends[RESTLESS] = self._moves.start()
+            self.ends[RESTLESS] = self.moves.start()
         return True
 
     def look_for_circles(self, finals: set[State]) -> None:
         """After a complete search: is a final state within reach of every state?"""
         before: dict[State, list[State]] = {}
         for state in self._seen:
-            for successor in self._moves.of(state)[0]:
+            for successor in self.moves.of(state)[0]:
                 before.setdefault(successor, []).append(state)
         reaching, new = set(finals), list(finals)
         while new:
@@ -168,23 +170,23 @@ class _Search:
 
     def counterexample(self, kind: str, end: State) -> Counterexample:
         """The shortest way to where a finding shows: the search again, now with a memory of where it came from."""
-        start = self._moves.start()
+        start = self.moves.start()
         came: dict[State, tuple[State, Label]] = {}
         level = [start]
         while end != start and end not in came:
             following: list[State] = []
             for state in level:
                 labels: list[Label] = []
-                self._moves.labels = labels
-                for successor, label in zip(self._moves.of(state)[0], labels, strict=False):
+                self.moves.labels = labels
+                for successor, label in zip(self.moves.of(state)[0], labels, strict=False):
                     if successor != start and successor not in came:
                         came[successor] = (state, label)
                         following.append(successor)
             level = following
         path: list[Label] = []
-        self._moves.labels = labels = []
-        self._moves.of(end)
-        if self._moves.failure == kind:
+        self.moves.labels = labels = []
+        self.moves.of(end)
+        if self.moves.failure == kind:
             path.append(next(label for label in labels if label.note == kind))
         while end != start:
             end, label = came[end]
@@ -210,9 +212,9 @@ class _Search:
         found = all(name in self.ends for flag, name in NAMES.items() if flag & self._wanted)
         return bool(broken & breaches) or (bool(self._wanted) and found)
 
-    def _unfinished(self, state: State) -> str:
+    def unfinished(self, state: State) -> str:
         """What is wrong with a final state; empty if nothing is."""
-        oracle, names = self._oracle.states[state[4]], self._explorer.names
+        oracle, names = self.oracle.states[state[4]], self._explorer.names
         gone = self._configuration.leaving
         members = [(at, automaton, state[at]) for at, automaton in enumerate(self._explorer.automata)]
         stays = [not (automaton.departed[cell] or gone >> at & 1) for at, automaton, cell in members]
