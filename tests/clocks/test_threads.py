@@ -139,3 +139,29 @@ def test_offset_clock_issues_no_stamp_twice() -> None:
     stamps: list[list[OffsetStamp]] = [[] for _ in range(THREADS)]
     stress(lambda number: stamps[number].extend(clock.tick(7) for _ in range(ROUNDS)))
     assert len({stamp for mine in stamps for stamp in mine}) == THREADS * ROUNDS
+
+
+class _Meddling:
+    """A lock at whose every release another thread comes first, once."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._lock = threading.Lock()
+        self._act: Callable[[], object] | None = act
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
+def test_a_snapshot_of_a_bounded_clock_is_of_one_instant() -> None:
+    clock = BoundedClock("p", Bounds(epsilon=2, delta=4, processes=2))
+    clock.tick(1)
+    clock._lock = _Meddling(lambda: clock.tick(2))  # type: ignore[assignment, misc]
+    stamp, tick, count = clock.snapshot()
+    assert (stamp.r, tick, count) == (1, 1, 1)
+    assert clock.stamp().r == 2

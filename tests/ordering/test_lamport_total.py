@@ -321,3 +321,66 @@ def test_an_impossible_packet_cannot_exist(make) -> None:
 def test_a_foreign_snapshot_is_refused() -> None:
     with pytest.raises(LocalProtocolError):
         member("a").restore(None)
+
+
+# Whom messages are for: why the explorer needs to try messages to all only.
+
+
+class InStep:
+    """Two groups of three that do the same in the same order; only whom their messages are for differs."""
+
+    def __init__(self, **options: object) -> None:
+        self.groups = [{name: member(name, **options) for name in "abc"} for _ in range(2)]
+        self.links: dict[tuple[str, str], list[tuple[object, object]]] = {}  # FIFO, of pairs of packets.
+        self.delivered: list[list[tuple[str, str]]] = [[], []]  # Of each group: who, what.
+
+    def do(self, name: str, *calls: object) -> None:
+        """The same call at the same member of both groups."""
+        effects = [call(group[name]) for call, group in zip(calls, self.groups, strict=True)]
+        for seen, each in zip(self.delivered, effects, strict=True):
+            seen += [(name, message) for message in delivered(each)]
+        sent = [[e for e in each if isinstance(e, Transmit)] for each in effects]
+        assert timers(effects[0]) == timers(effects[1])
+        for one, other in zip(*sent, strict=True):
+            assert one.to == other.to
+            assert type(one.packet) is type(other.packet)
+            assert one.packet.time == other.packet.time
+            for to in one.to:
+                self.links.setdefault((name, to), []).append((one.packet, other.packet))
+
+    def enabled(self) -> list[tuple[str, str]]:
+        return sorted(link for link, packets in self.links.items() if packets)
+
+    def take(self, sender: str, to: str) -> None:
+        first, second = self.links[sender, to].pop(0)
+        self.do(to, lambda m: m.receive(sender, first, now=0), lambda m: m.receive(sender, second, now=0))
+
+
+@pytest.mark.parametrize("seed", range(60))
+@BOTH
+def test_whom_a_message_is_for_changes_nothing_but_who_delivers_it(acknowledge: bool, seed: int) -> None:
+    rng = random.Random(seed)
+    world = InStep(acknowledge=acknowledge, null_interval=0)
+    meant: dict[str, tuple[str, ...]] = {}
+    left = dict.fromkeys("abc", 3)
+    while any(left.values()) or world.enabled():
+        choices = [*world.enabled(), *(("", name) for name in sorted(left) if left[name])]
+        sender, name = rng.choice(choices)
+        if sender:
+            world.take(sender, name)
+            continue
+        left[name] -= 1
+        some = tuple(rng.sample("abc", rng.randint(1, 3)))
+        meant[f"{name}.{3 - left[name]}"] = some
+        world.do(name, lambda m, to=some: m.send(b"", to, now=0), lambda m: m.send(b"", tuple("abc"), now=0))
+        if not world.enabled() or rng.random() < 0.1:
+            world.do(name, lambda m: m.tick(now=0), lambda m: m.tick(now=0))
+    while any(group[name].snapshot().owing for group in world.groups for name in "abc"):
+        for name in "abc":
+            world.do(name, lambda m: m.tick(now=0), lambda m: m.tick(now=0))
+        while world.enabled():
+            world.take(*rng.choice(world.enabled()))
+
+    some_deliver, all_deliver = world.delivered
+    assert len(all_deliver) == 27
+    assert some_deliver == [(who, what) for who, what in all_deliver if who in meant[what]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from beforehand.ordering import (
     Coordinator,
     Fifo,
     Installed,
+    Level,
     Membership,
+    Message,
     Owed,
     Persist,
     Refused,
@@ -22,9 +25,11 @@ from beforehand.ordering import (
     Skeen,
     Transmit,
 )
+from beforehand.ordering.fifo import FifoPacket
 from beforehand.ordering.flush import (
     Accepted,
     Acknowledged,
+    Awaited,
     Ballot,
     Behind,
     Gone,
@@ -36,6 +41,7 @@ from beforehand.ordering.flush import (
     Reported,
     Stable,
 )
+from beforehand.ordering.protocol import Held
 from ordering.wires import Wires
 
 
@@ -227,6 +233,36 @@ def test_a_smaller_ballot_is_outvoted_and_its_proposal_is_not_accepted() -> None
     assert c.view.number == 0
 
 
+def held(number: int, place: Any, **more: Any) -> Held:
+    return Held(message=Message(sender="b", number=number, to=("a", "b"), payload=b"x"), place=place, **more)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param({"held": (held(1, ("b", 1)), held(2, (2, "b")))}, id="a number for a name"),
+        pytest.param({"held": (held(1, ()),)}, id="an empty place"),
+        pytest.param({"held": (held(1, ("b", 1)), held(2, None))}, id="none where all have one"),
+        pytest.param({"held": (held(1, ("b", 1), final=False),)}, id="a proposal without a time"),
+        pytest.param({"held": (held(1, ("b", 1)),), "reached": (7,)}, id="reached what is no place here"),
+        pytest.param(
+            {"held": (), "accepted": Proposed(ballot=Ballot(0, 1, "b"), members=("a", "z"), messages=())},
+            id="accepted a stranger",
+        ),
+    ],
+)
+def test_a_report_that_could_not_be_settled_is_refused_and_the_flush_goes_on(bad: dict[str, Any]) -> None:
+    a = Group().members["a"]
+    [prepare] = [effect.packet for effect in a.evict(["c"], now=0) if isinstance(effect, Transmit)]
+    before = a.snapshot()
+    with pytest.raises(RemoteProtocolError):
+        a.receive("b", Reported(ballot=prepare.ballot, time=0, stable=(), **bad), now=1)
+    assert a.snapshot() == before
+    good = Reported(ballot=prepare.ballot, time=0, stable=(), held=(held(1, ("b", 1)),))
+    [proposed] = [e.packet for e in a.receive("b", good, now=2) if isinstance(e, Transmit)]
+    assert [message.id for message, _ in proposed.messages] == ["b.1"]
+
+
 def test_what_one_of_them_accepted_is_how_the_view_ends_whoever_leads_then() -> None:
     c = Group(names="abcde").members["c"]
     c.receive("a", Prepare(ballot=Ballot(0, 1, "a"), members=("a", "c", "e")), now=0)
@@ -284,6 +320,58 @@ def test_what_a_member_must_not_say_is_refused_and_changes_nothing(sender: str, 
     assert c.snapshot() == before
 
 
+def acknowledgements(effects: Any) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
+    packets = [(effect.to, effect.packet) for effect in effects if isinstance(effect, Transmit)]
+    return [(to, packet.numbers) for to, packet in packets if isinstance(packet, Acknowledged)]
+
+
+def of_a(number: int) -> InView:
+    message = Message(sender="a", number=number, to=("b",), payload=b"", level=Level.FIFO)
+    return InView(view=0, packet=FifoPacket(message=message, numbers=(number,)))
+
+
+def test_a_delivery_is_acknowledged_after_the_interval_and_at_once_to_who_waits_for_it() -> None:
+    b = Membership("b", View("ab"), lambda n, v, k: Fifo(n, v, number=k), notice_interval=1_000)
+    assert not acknowledgements(b.receive("a", of_a(1), now=0))
+    assert acknowledgements(b.receive("a", Awaited(), now=1)) == [(("a",), (1,))]
+    # The next ones are gathered, for a hundredth of the interval, since the last.
+    assert not acknowledgements(b.receive("a", of_a(2), now=5))
+    assert not acknowledgements(b.receive("a", of_a(3), now=9))
+    assert acknowledgements(b.tick(now=11)) == [(("a",), (2, 3))]
+    assert acknowledgements(b.receive("a", of_a(4), now=100)) == [(("a",), (4,))]
+
+
+def test_who_is_waited_for_remembers_it_across_a_crash() -> None:
+    b = Membership("b", View("ab"), lambda n, v, k: Fifo(n, v, number=k))
+    assert Persist() in b.receive("a", Awaited(), now=0)
+    back = Membership("b", View("ab"), lambda n, v, k: Fifo(n, v, number=k))
+    back.restore(b.snapshot())
+    assert acknowledgements(back.receive("a", of_a(1), now=1)) == [(("a",), (1,))]
+
+
+def test_others_are_asked_once_and_newcomers_too() -> None:
+    group = Group(names="ab")
+    a = group.members["a"]
+    asked = [effect for effect in a.hasten(now=0) if isinstance(effect, Transmit)]
+    assert asked == [Transmit(to=("b",), packet=Awaited())]
+    assert not a.hasten(now=0)
+    group.perform("b", group.members["b"].receive("a", Awaited(), now=0))
+    group.members["c"] = Membership.joining("c", lambda n, v, k: Fifo(n, v, number=k), notice_interval=10)
+    group.views["c"] = []
+    group.perform("a", a.admit(["c"], now=0))
+    run_settled(group)
+    assert group.members["c"].snapshot().waiting == group.members["b"].snapshot().waiting == ("a",)
+
+
+def test_who_has_not_acknowledged_a_message_is_named() -> None:
+    group = Group()
+    group.gone.add("c")
+    group.send("a", b"x")
+    group.run()
+    assert group.members["a"].lacking(1) == ("c",)
+    assert group.members["a"].lacking(7) == ()
+
+
 def test_a_snapshot_in_the_middle_of_a_flush_goes_on() -> None:
     group = Group()
     group.send("b", b"x")
@@ -308,11 +396,39 @@ def test_gone_is_believed_only_if_it_says_that_we_are_out() -> None:
 
 def test_one_whose_leader_gave_way_to_one_that_it_does_not_follow_leads_itself_in_the_end() -> None:
     d = Group(names="abcde").members["d"]
-    d.receive("c", Prepare(ballot=Ballot(0, 6, "c"), members=("b", "c", "d")), now=0)  # So a and e are to go.
-    assert d.receive("e", Prepare(ballot=Ballot(0, 7, "e"), members=("b", "c", "d", "e")), now=1)[0] == Persist()
+    d.receive("c", Prepare(ballot=Ballot(0, 1, "c"), members=("b", "c", "d")), now=0)  # So a and e are to go.
+    assert d.receive("e", Prepare(ballot=Ballot(0, 2, "e"), members=("b", "c", "d", "e")), now=1)[0] == Persist()
     asked = [d.tick(now=now) for now in (40, 120, 280)]
     leads = [[type(e.packet) for e in effects if isinstance(e, Transmit)] for effects in asked]
     assert leads == [[Behind], [Behind], [Prepare]]
+
+
+class SlowGroup(Group):
+    """Every packet takes `delay`, and timers go off meanwhile."""
+
+    def __init__(self, delay: int, **options: Any) -> None:
+        super().__init__(**options)
+        self.delay = delay
+        self.under_way: deque[tuple[int, tuple[str, str, Any]]] = deque()
+
+    def step(self) -> bool:
+        self.under_way.extend((self.now + self.delay, packet) for packet in self.flying)
+        self.flying.clear()
+        due = min(self.timers.values(), default=None)
+        if self.under_way and (due is None or self.under_way[0][0] <= max(due, self.now)):
+            arrival, packet = self.under_way.popleft()
+            self.now = max(self.now, arrival)
+            self.flying.append(packet)
+        return super().step() or bool(self.under_way)
+
+
+@pytest.mark.parametrize("delay", [10, 100, 1_000])
+def test_leaders_do_not_outvote_each_other_for_ever_on_a_slow_network(delay: int) -> None:
+    group = SlowGroup(delay, names="abcde")
+    group.stop("e")
+    group.evict("c", "e")
+    group.run(steps_max=3_000)
+    assert [group.views[name][-1].processes for name in "abcd"] == [("a", "b", "c", "d")] * 4
 
 
 def test_a_flush_makes_no_crown_of_rendezvous_messages() -> None:

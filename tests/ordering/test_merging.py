@@ -341,14 +341,14 @@ def test_epsilon_0_waits_for_the_end_of_the_tick() -> None:
 
 
 def test_a_full_buffer_sets_aside_and_time_makes_room() -> None:
-    buffer: MergeBuffer[str] = MergeBuffer(RULES, buffer_max=1)
+    buffer: MergeBuffer[str] = MergeBuffer(RULES, waiting_max=1)
     buffer.offer(message(100), "m", arrival=100)
     assert buffer.offer(message(101), "n", arrival=101) is FULL
     assert buffer.offer(message(100), "m", arrival=101) is REPEATED
     buffer.advance(113)
     assert buffer.offer(message(110), "o", arrival=113) is None
     with pytest.raises(LocalProtocolError):
-        MergeBuffer(RULES, buffer_max=0)
+        MergeBuffer(RULES, waiting_max=0)
 
 
 def test_a_snapshot_is_the_whole_state() -> None:
@@ -398,7 +398,7 @@ def spoil(buffer: MergeBuffer[str], rng: random.Random, time: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_p5_from_any_memory_a_buffer_is_right_again_after_two_spans(seed: int) -> None:
     rng = random.Random(seed)
-    buffer: MergeBuffer[str] = MergeBuffer(RULES, buffer_max=60, ahead_max=0)
+    buffer: MergeBuffer[str] = MergeBuffer(RULES, waiting_max=60, ahead_max=0)
     expected: list[str] = []
     released: list[str] = []
     for time in range(1_000, 1_400):
@@ -420,7 +420,7 @@ def test_p5_from_any_memory_a_buffer_is_right_again_after_two_spans(seed: int) -
 
 
 def test_p5_garbage_that_is_due_far_ahead_does_not_take_up_room_for_ever() -> None:
-    buffer: MergeBuffer[str] = MergeBuffer(RULES, buffer_max=3, ahead_max=0)
+    buffer: MergeBuffer[str] = MergeBuffer(RULES, waiting_max=3, ahead_max=0)
     for n in range(2):
         buffer._waiting[RULES.key(message(10**9, number=n + 1))] = "ghost"
     aside: list[str] = []
@@ -451,7 +451,7 @@ def test_arrivals_may_run_ahead_of_time_where_partitions_are_read_at_different_s
     ],
 )
 def test_invariants_name_what_is_broken(spoiled, number: str) -> None:
-    buffer: MergeBuffer[str] = MergeBuffer(RULES, buffer_max=4)
+    buffer: MergeBuffer[str] = MergeBuffer(RULES, waiting_max=4)
     buffer.offer(message(100), "m", arrival=100)
     buffer.check_invariants()
     spoiled(buffer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from email.utils import formatdate
 
 import pytest
@@ -85,6 +86,15 @@ def test_what_was_stored_without_an_answer_is_repeated_and_counted_once(failure:
         assert said in (reporter.status().last_error or "")
 
 
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"x":' * 100_000, b'{"stored":1,"rejected":[{"at":' + b"9" * 400])
+def test_an_answer_that_cannot_be_read_is_no_answer(body: bytes) -> None:
+    with EventServer() as server, closing(HttpTarget(server.url)) as target:
+        server.script.append(Scripted(200, body=body))
+        answer = target.send([LINE])
+    assert isinstance(answer, Later)
+    assert "not the answer of an event service" in answer.error
+
+
 def test_retry_after_is_honoured() -> None:
     with EventServer() as server:
         server.script.append(Scripted(429, {"Retry-After": "1"}))
@@ -98,14 +108,14 @@ def test_retry_after_is_honoured() -> None:
 def test_retry_after_may_be_a_date_and_is_bounded() -> None:
     with EventServer() as server:
         target = HttpTarget(server.url)
-        said = [formatdate(time.time() + 100, usegmt=True), "-5", "99999999", "soon", formatdate(0)]
+        said = [formatdate(time.time() + 100, usegmt=True), "-5", "99999999", "9" * 400, "soon", formatdate(0)]
         server.script.extend(Scripted(503, {"Retry-After": text}) for text in said)
         answers = [target.send([LINE]) for _ in said]
         target.close()
     waits = [answer.after for answer in answers if isinstance(answer, Later)]
     assert waits[0] is not None
     assert 90 < waits[0] <= 100
-    assert waits[1:] == [0.0, 3600.0, None, 0.0]
+    assert waits[1:] == [0.0, 3600.0, 3600.0, None, 0.0]
 
 
 def test_a_batch_above_the_servers_limit_is_split() -> None:

@@ -10,7 +10,7 @@ import pytest
 from plans import Recorder, recorded_before, until
 
 from beforehand.errors import DeliveryTimeoutError, DuplicateMessageError
-from beforehand.rpc import Arrival, Causality, Late, Policies, Unstamped
+from beforehand.rpc import Arrival, Causality, Late, Policies, Unstamped, ordered
 from beforehand.rpc.headers import MESSAGE_HEADER, STAMP_HEADER, VOID_HEADER
 from beforehand.rpc.ordered import VOIDS_MAX
 
@@ -155,6 +155,23 @@ def test_replies_are_remembered_until_their_caller_shows_that_it_got_them() -> N
     assert remembered == 2  # The one to b, and the lost one to a.
     assert (a.figures().voided, a.figures().received) == (1, 6)
     assert {sender for sender, _ in lane._replies} == {"b"}
+
+
+def test_messages_that_nobody_answers_and_callers_that_never_come_back_fill_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ordered, "_RUNNING_MAX", 3)
+    monkeypatch.setattr(ordered, "_REPLIES_MAX", 3)
+    c = Causality("c", ordering=True, policies=QUICK)
+    lane = c._ordered
+    assert lane is not None
+    for number in range(8):
+        a = Causality(f"a{number}", ordering=True)
+        c.request_in("tell", a.request_out("tell", to="c").headers)  # One way: there is no reply.
+        served(c, a.request_out("ask", to="c").headers)
+    assert len(lane._running) <= 3
+    assert len(lane._replies) == 3
+    assert lane._replied.keys() == {sender for sender, _ in lane._replies}
 
 
 def test_a_handler_whose_caller_gave_up_sends_no_reply_in_order() -> None:

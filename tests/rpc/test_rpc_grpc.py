@@ -14,7 +14,7 @@ import grpc
 import pytest
 from plans import SERVICES, Plan, Recorder, Truth, kinds, random_plan, recorded_before, until
 
-from beforehand.errors import NonParticipantError
+from beforehand.errors import NonParticipantError, StampTooLargeError
 from beforehand.rpc import (
     AioCausalServerInterceptor,
     CausalClientInterceptor,
@@ -24,6 +24,7 @@ from beforehand.rpc import (
     Unstamped,
     aio_client_interceptors,
 )
+from beforehand.rpc.grpc_future import RepeatingFuture
 
 STRICT = Policies(unstamped=Unstamped.REFUSE)
 
@@ -143,6 +144,18 @@ def test_errors_of_handlers_carry_stamps_and_metadata_of_the_application_stays()
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
     assert ("app", "kept") in [tuple(pair) for pair in caught.value.trailing_metadata()]
     assert client.stamp().to_dict() == {"client": 2, "server": 2}
+
+
+def test_a_call_that_cannot_be_made_again_is_over_and_not_waited_for_for_ever() -> None:
+    first: grpc.Future = ThreadPoolExecutor(1).submit(lambda: "refused")
+
+    def repeat() -> grpc.Future:
+        raise StampTooLargeError(size=2, limit=1)
+
+    future = RepeatingFuture(first, is_refused=lambda _: True, repeat=repeat, finish=lambda _: None)
+
+    assert future.result(10) == "refused"
+    assert future.done()
 
 
 def test_a_call_that_times_out_or_finds_nobody_failed_and_each_attempt_is_a_message() -> None:

@@ -25,6 +25,7 @@ from beforehand.rpc import (
     Policies,
     Unstamped,
 )
+from beforehand.rpc.headers import MESSAGE_HEADER, STAMP_HEADER
 
 STRICT = Policies(unstamped=Unstamped.REFUSE)
 
@@ -318,3 +319,16 @@ def test_an_error_page_of_the_application_carries_a_stamp() -> None:
         assert http.get(f"{address}/broken").status_code == 500
 
     assert client.stamp().to_dict() == {"client": 2, "server": 2}
+
+
+def test_stamps_that_an_application_passes_on_are_replaced_even_if_there_are_two() -> None:
+    sent: list[httpx.Headers] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers)
+        return httpx.Response(200)
+
+    with httpx.Client(transport=CausalTransport(Causality("a"), httpx.MockTransport(answer))) as client:
+        client.get("http://b/", headers=[(MESSAGE_HEADER, "x:1"), (MESSAGE_HEADER, "x:2"), ("Beforehand-Stamp", "y")])
+    assert sent[0].get_list(MESSAGE_HEADER) == ["a:1"]
+    assert sent[0][STAMP_HEADER] != "y"

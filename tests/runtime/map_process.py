@@ -19,7 +19,13 @@ async def main(given: dict[str, Any]) -> None:
     choose = random.Random(f"{me} {given['start']}")
     done = Path(given["done"])
     async with ReplicatedMap(me, given["peers"], state=given["state"], checkpoint_every=7) as shared:
+        acknowledged = 0
         while not stop.is_set():
+            acknowledged += 1
+            own = f"{me} {given['start']} {acknowledged}"
+            await shared.set(own, b"%d" % acknowledged)
+            with Path(given["acknowledged"]).open("a") as log:  # Flushed before it goes on: a kill loses no line.
+                log.write(f"{own}\n")
             key = f"key {choose.randrange(20)}"
             await shared.set(key, b"%d" % choose.randrange(1000))
             if choose.random() < 0.2:

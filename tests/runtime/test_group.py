@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from beforehand.errors import InputError, LocalProtocolError, NotInViewError
-from beforehand.ordering import PROTOCOLS, Message
+from beforehand.ordering import PROTOCOLS, Level, Message
 from beforehand.reporting import Reporter
 from beforehand.runtime.group import Group
 from beforehand.runtime.group_figures import GroupLimits
@@ -254,6 +254,55 @@ def test_it_says_whom_it_waits_for() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("order", ["lamport-total", "single-phase"])
+def test_a_message_of_a_lower_level_does_not_wait_for_what_a_higher_one_waits_for(order: str) -> None:
+    async def run() -> None:
+        log, peers = Log(), addresses()
+        async with (
+            Group("a", peers, order=order) as a,
+            Group("b", peers, order=order, handler=log.handler("b")) as b,
+        ):
+            quick = await a.send(b"quick", level=Level.FIFO)  # c, of whom a total order would have to hear, is away.
+            await until(lambda: log.ids("b") == ["a.1"])
+            slow = await a.send(b"slow")
+            assert (quick.level, slow.level) == (Level.FIFO, Level.CAUSAL_TOTAL)
+            await until(lambda: b.figures().pending == 1)
+            with pytest.raises(LocalProtocolError, match="causal"):
+                await a.send(b"x", level=Level.CAUSAL)  # It is not offered.
+            await a.evict("c")
+            await until(lambda: log.ids("b") == ["a.1", "a.2"])
+            assert [message.level for message in log.got["b"]] == [Level.FIFO, Level.CAUSAL_TOTAL]
+
+    asyncio.run(run())
+
+
+def test_what_all_members_have_is_stable_and_what_one_lacks_is_not() -> None:
+    async def run() -> None:
+        log, peers = Log(), addresses()
+        async with AsyncExitStack() as stack:
+            groups = await opened(stack, log, peers, order="causal-broadcast")
+            for _ in range(3):
+                await groups["a"].send(b"x")
+            await groups["b"].send(b"y")
+            await until(lambda: all(len(log.got[name]) == 4 for name in NAMES))
+            await until(lambda: all(stable_at(group) == {"a": 3, "b": 1} for group in groups.values()))
+            await groups["c"].close()
+            await groups["a"].send(b"not at c")
+            await until(lambda: len(log.got["b"]) == 5)
+            await groups["b"].send(b"nor this")
+            await until(lambda: len(log.got["a"]) == 6)
+            assert stable_at(groups["a"]) == stable_at(groups["b"]) == {"a": 3, "b": 1}
+            await groups["a"].evict("c")
+            await groups["a"].close(timeout=0)
+            await groups["b"].close(timeout=0)
+
+    asyncio.run(run())
+
+
+def stable_at(group: Group) -> dict[str, int]:
+    return {sender: number for sender, number in group.stable().items() if number}
+
+
 def test_what_a_member_does_is_reported_as_events(tmp_path: Path) -> None:
     async def run() -> None:
         peers = addresses(("a", "b"))
@@ -414,7 +463,18 @@ def test_wrong_settings_are_one_line(make: Callable[[], object], said: str) -> N
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("address", ["here", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ":80"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "here",
+        "127.0.0.1",
+        "127.0.0.1:x",
+        "127.0.0.1:70000",
+        ":80",
+        pytest.param("h" * 64 + ":80", id="a name that cannot be looked up"),
+        "a\0b:80",
+    ],
+)
 def test_an_address_that_is_none_is_told_of(address: str) -> None:
     async def run() -> None:
         with pytest.raises(InputError, match="write HOST:PORT"):

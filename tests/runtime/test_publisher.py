@@ -48,9 +48,11 @@ async def read_all(connection: Connection, address: StreamAddress, settings: Mer
 def test_messages_are_stored_as_they_were_published(broker: EmbeddedBroker) -> None:
     async def run() -> None:
         connection, address = await opened(broker.url, "PUB")
+        before = len(connection._subs)
         publisher = await Publisher.open(connection, address, "shop", SETTINGS)
         sent = [await publisher.publish("PUB.a", str(number).encode()) for number in range(30)]
         await publisher.close()
+        assert len(connection._subs) == before  # It listens no longer.
         got = [arrived.message for arrived in await read_all(connection, address, SETTINGS)]
         assert got == sent
         assert [message.sequence for message in got] == list(range(1, 31))

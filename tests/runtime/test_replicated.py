@@ -80,7 +80,13 @@ def test_what_is_no_operation_changes_nothing() -> None:
     async def run() -> None:
         peers = addresses(("a", "b"))
         async with ReplicatedMap("a", peers) as a, ReplicatedMap("b", peers) as b:
-            for rubbish in (b"\xc1", b"", msgspec.msgpack.encode(["set", 1, 2]), msgspec.msgpack.encode(["drop"])):
+            for rubbish in (
+                b"\xc1",
+                b"",
+                b"\x93\xa3set\xa1\xff\xc4\x011",
+                msgspec.msgpack.encode(["set", 1, 2]),
+                msgspec.msgpack.encode(["drop"]),
+            ):
                 assert await a.group.execute(rubbish) is None
             await a.set("x", b"1")
             assert await b.read("x") == b"1"
@@ -114,13 +120,13 @@ def test_an_order_that_is_not_total_is_refused(order: str) -> None:
         ReplicatedMap("a", {"a": "127.0.0.1:1"}, order=order)
 
 
-def test_five_members_under_random_kills_converge(tmp_path: Path) -> None:
+def test_five_members_under_random_kills_converge_and_lose_nothing_acknowledged(tmp_path: Path) -> None:
     peers, choose = addresses(FIVE), random.Random(11)
     running: dict[str, subprocess.Popen[bytes]] = {}
     done: dict[str, Path] = {}
 
     def start(name: str, at: int) -> None:
-        where = {key: str(tmp_path / f"{name}.{key}") for key in ("state", "ended", "copy")}
+        where = {key: str(tmp_path / f"{name}.{key}") for key in ("state", "ended", "copy", "acknowledged")}
         done[name] = tmp_path / f"{name}.{at}.done"  # Of this life: an earlier one tells nothing of this one.
         others = [str(tmp_path / f"{other}.ended") for other in FIVE]
         given = {"me": name, "peers": peers, "start": at, "done": str(done[name]), "others": others, **where}
@@ -134,8 +140,8 @@ def test_five_members_under_random_kills_converge(tmp_path: Path) -> None:
     try:
         for name in FIVE:
             start(name, 0)
-        for at in range(1, 4):
-            time.sleep(choose.uniform(0.5, 1.5))
+        for at in range(1, 6):
+            time.sleep(choose.uniform(0.3, 0.9))
             name = choose.choice(FIVE)
             running[name].kill()
             running[name].wait()
@@ -159,4 +165,7 @@ def test_five_members_under_random_kills_converge(tmp_path: Path) -> None:
             process.wait()
     copies = [json.loads((tmp_path / f"{name}.copy").read_text()) for name in FIVE]
     assert all(copy == copies[0] for copy in copies)
-    assert copies[0][1]
+    told = [line for name in FIVE for line in (tmp_path / f"{name}.acknowledged").read_text().splitlines()]
+    assert {line.split()[0] for line in told} == set(FIVE)
+    for key in told:
+        assert copies[0][1][key] == key.split()[2], f"{key} was acknowledged and is lost"

@@ -253,11 +253,12 @@ class BoundedClock:
     def stamp(self) -> BoundedStamp:
         """The stamp of the last event, without making one."""
         with self._lock:
-            return BoundedStamp(self._r, self._c, tuple(self._kn), self.bounds.modulus)
+            return self._stamp()
 
     def snapshot(self) -> tuple[BoundedStamp, int, int]:
         """What must survive a restart: the stamp of the last event, the tick that was counted last, the count."""
-        return (self.stamp(), self._tick, self._in_tick)
+        with self._lock:
+            return (self._stamp(), self._tick, self._in_tick)
 
     def restore(self, snapshot: tuple[BoundedStamp, int, int]) -> None:
         """Go on from a snapshot of this process: after a restart."""
@@ -290,6 +291,9 @@ class BoundedClock:
         if self.bounds.broken(self._c, self._kn):
             self._resets += 1
             self._c, self._kn = 0, self._fresh()
+        return self._stamp()
+
+    def _stamp(self) -> BoundedStamp:
         return BoundedStamp(self._r, self._c, tuple(self._kn), self.bounds.modulus)
 
     def _fresh(self) -> list[int]:

@@ -1,4 +1,14 @@
-"""What ordering clocks do with an arriving message: refuse it, recognise a repetition, let it wait, deliver it."""
+"""What ordering clocks do with an arriving message: refuse it, recognise a repetition, let it wait, deliver it.
+
+  P1  A message is delivered at most once, and only when all that it needs is known here.
+  P2  A message that is refused, or whose caller gives up (timeout, cancellation), has changed nothing: it may be
+      tried again, and what depends on it goes on waiting.
+  P3  Per sender, messages are delivered by their numbers 1, 2, 3, …: one that does not wait for those before it is a
+      peer's fault, refused.
+
+Bounds: `waiting_max` messages wait (see `gate`), `entries_max` senders are remembered. One lock, which is the owner's
+too, so that deciding and delivering are one step; nobody waits while holding it.
+"""
 
 from __future__ import annotations
 

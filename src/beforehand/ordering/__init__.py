@@ -46,7 +46,7 @@ from beforehand.ordering.independent_sends import IndependentSends
 from beforehand.ordering.lamport_total import LamportTotal
 from beforehand.ordering.membership import Membership
 from beforehand.ordering.merging import (
-    BUFFER_MAX,
+    WAITING_MAX,
     MergeBuffer,
     MergeRules,
     MergeSettings,
@@ -78,8 +78,8 @@ from beforehand.ordering.timed_delivery import TimedDelivery
 from beforehand.ordering.unordered import Unordered
 
 __all__ = [
-    "BUFFER_MAX",
     "PROTOCOLS",
+    "WAITING_MAX",
     "Acknowledge",
     "CausalBroadcast",
     "CausalMerge",

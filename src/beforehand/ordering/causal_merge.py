@@ -63,7 +63,7 @@ from beforehand.errors import (
 from beforehand.ordering.admission import admit
 from beforehand.ordering.effects import Deliver, Discard, Effect, Effects, Place, Reason, Sent
 from beforehand.ordering.effects import Refused as RefusedEffect
-from beforehand.ordering.merging import BUFFER_MAX, NAME_BYTES_MAX, MergeBuffer, MergeSettings, MergeStamp, Published
+from beforehand.ordering.merging import NAME_BYTES_MAX, WAITING_MAX, MergeBuffer, MergeSettings, MergeStamp, Published
 from beforehand.ordering.message import NUMBER_MAX, Level, Message
 from beforehand.ordering.parking import PENDING_MAX
 from beforehand.ordering.protocol import (
@@ -134,7 +134,7 @@ class CausalMerge:
         events_per_tick: int = 1_000,
         c_max: int | None = None,
         quiet_period: int | None = None,
-        pending_max: int = BUFFER_MAX,
+        pending_max: int = WAITING_MAX,
         unsent_max: int = PENDING_MAX,
     ) -> None:
         """`number`: the last that this process gave to a message. Times are in the unit of `now`; `tick` is how many
@@ -173,7 +173,7 @@ class CausalMerge:
         self._unsent_max: Final = unsent_max
         self._number = number  # Of our last message; at most NUMBER_MAX.
         self._reading: int | None = None  # The last reading, in ticks.
-        self._buffer: Final[MergeBuffer[Message]] = MergeBuffer(rules, buffer_max=pending_max, ahead_max=0)
+        self._buffer: Final[MergeBuffer[Message]] = MergeBuffer(rules, waiting_max=pending_max, ahead_max=0)
         self._unsent: deque[Message] = deque()  # Not stamped yet, in order; at most unsent_max.
         self._timer: int | None = None  # What our driver's timer is set to.
 

@@ -9,7 +9,7 @@ is new in that view takes no part in the flush: a `Welcome` tells it the view an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +23,7 @@ __all__ = [
     "CONTACT_LENGTH_MAX",
     "Accepted",
     "Acknowledged",
+    "Awaited",
     "Ballot",
     "Behind",
     "Contacts",
@@ -36,6 +37,7 @@ __all__ = [
     "Stable",
     "Welcome",
     "is_contacts",
+    "refuse_uneven",
     "settle",
 ]
 
@@ -92,6 +94,11 @@ class Stable:
     def __post_init__(self) -> None:
         if not _number(self.view) or not _number(self.number):
             raise ValueError("the number is out of range")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """From a sender, which waits until its messages are stable: tell me at once what you have delivered of mine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +231,23 @@ class Welcome:
         if process not in view or sender not in view:
             raise RemoteProtocolError(f"{sender!r} welcomes us to a view that is not its own or not ours")
         return view
+
+
+def refuse_uneven(reports: Iterable[Reported], *, sender: str) -> None:
+    """RemoteProtocolError if `settle` could not compare what these reports say: one of `sender` is the last of them.
+
+    The places of one protocol have parts of the same types. `settle` makes places of a time and a message's key for
+    messages that have none for good: so with these, the others begin with a number, and a name is next if anything.
+    """
+    shapes: set[tuple[type, ...]] = set()
+    unsettled = False
+    for report in reports:
+        places = [report.reached, *(place for held in report.held for place in (held.place, held.after))]
+        shapes |= {tuple(map(type, place)) for place in places if place is not None}
+        unsettled = unsettled or any(held.place is None or not held.final for held in report.held)
+    shape = next(iter(shapes), (int,))
+    if len(shapes) > 1 or not shape or (unsettled and shape[:2] not in ((int,), (int, str))):
+        raise RemoteProtocolError(f"{sender!r} reports places that cannot be compared with those of others")
 
 
 def settle(reports: Mapping[str, Reported]) -> tuple[tuple[Message, Place], ...]:

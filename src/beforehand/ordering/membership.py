@@ -9,7 +9,7 @@ Guarantees, for those who stay:
   P5  `stable()` names no message that a member of this view may lack once it has installed the view.
   P6  A newcomer installs the view that the others install, and delivers what is sent to it in the views that it is a
       member of, from the first on; nothing of an older view.
-One that is evicted may have delivered what nobody else has, just before it stopped.
+One that is evicted may have delivered what nobody else has, just before it stopped; not what was stable there.
 
 Assumes FIFO channels (`ReliableLink(Membership(...))`). A new view needs a majority of the old one, and then all of
 this holds even if those who are evicted live, or evict each other; with `force` it needs no majority, and the
@@ -41,10 +41,10 @@ from beforehand.ordering.effects import (
     SetTimer,
     Transmit,
 )
-from beforehand.ordering.flush import Acknowledged, Ballot, Behind, Gone, Install, InView, Reported, Stable, Welcome
+from beforehand.ordering.flush import Ballot, Behind, Gone, Install, InView, Reported, Welcome
 from beforehand.ordering.membership_state import MembershipSnapshot, Waiting, meant
 from beforehand.ordering.message import Level
-from beforehand.ordering.notices import Notices
+from beforehand.ordering.notices import Notice, Notices
 from beforehand.ordering.protocol import (
     DeliveryProtocol,
     Destinations,
@@ -106,7 +106,7 @@ class Membership:
             process, view, report=self._reported, ask_after=ASK_AFTER * notice_interval, roster=self._roster
         )
         self.welcomed = True  # Otherwise it is to join a group that has not told it so yet; its view is itself.
-        self._notices: Final = Notices(notice_interval)
+        self._notices: Final = Notices(process, notice_interval)
         self._catch_up_at: int | None = None  # When to try again what found no room after a view change.
         self._tick_within: int | None = None  # When the protocol within wants its tick.
         self._timer: int | None = None  # What our driver's timer is set to.
@@ -170,6 +170,13 @@ class Membership:
         self._refuse_outsider()
         return self._change_view(now) if self._change.want_with(processes) else []
 
+    def hasten(self, *, now: int) -> list[Effect]:
+        """From now on the others tell us at once, not after the interval, what of ours they have delivered."""
+        self._refuse_outsider()
+        call = Effects()
+        self._notices.hasten(self.view, call)
+        return self._finish(call)
+
     def receive(self, sender: str, packet: Any, *, now: int) -> list[Effect]:
         if sender == self.process:
             raise RemoteProtocolError("a packet of our own came back")
@@ -185,9 +192,8 @@ class Membership:
                 call.transmit((sender,), Gone(view=self.view.number, members=self.view.processes))
             case InView():
                 self._take_inner(sender, packet, call, now)
-            case Acknowledged() | Stable():
-                if packet.view == self.view.number:
-                    self._notices.take(self._stability, sender, packet, call, now)
+            case _ if isinstance(packet, Notice):
+                self._notices.take(self._stability, sender, packet, self.view, call, now)
             case Gone():
                 self._take_gone(packet, call)
             case _:
@@ -202,10 +208,7 @@ class Membership:
         if not self.flushing and (self._tick_within is None or now >= self._tick_within):
             self._tick_within = None
             self._pass_on(self.within.tick(now=now), call, now)
-        if self._notices.at is None or now >= self._notices.at:
-            self._notices.at = None
-            if not self.flushing:
-                self._notices.give(self._stability, self.process, self.view, call)
+        self._notices.tick(self._stability, self.view, call, now, flushing=self.flushing)
         if self._catch_up_at is None or now >= self._catch_up_at:
             self._catch_up_at = None
             self._catch_up(call, now)
@@ -223,6 +226,10 @@ class Membership:
     def stable(self) -> Mapping[str, int]:
         return self._stability.known()
 
+    def lacking(self, number: int) -> tuple[str, ...]:
+        """Who has not told us that it delivered message `number` of ours, which is not stable yet."""
+        return self._stability.lacking(number)
+
     def report(self) -> Report:
         return self.within.report()
 
@@ -236,6 +243,7 @@ class Membership:
             self._change.snapshot(),
             self._roster.snapshot(),
             self.welcomed,
+            tuple(sorted(self._notices.waiting)),
         )
 
     def restore(self, snapshot: Any) -> None:
@@ -252,7 +260,9 @@ class Membership:
         self._roster.restore(snapshot.roster)
         self._change.restore(self.view, snapshot.change)
         self.welcomed = snapshot.welcomed
-        self._notices.at = self._catch_up_at = self._tick_within = self._timer = None
+        self._notices.waiting = set(snapshot.waiting)
+        self._notices.settle_down()
+        self._catch_up_at = self._tick_within = self._timer = None
 
     def check_invariants(self) -> None:
         if self.departed:
@@ -305,7 +315,7 @@ class Membership:
                     call.changed = True
                 case _:
                     call.happen(effect)
-        self._notices.expect(self._stability, now)
+        self._notices.expect(self._stability, self.view, call, now)
 
     def _reported(self, ballot: Ballot) -> Reported:
         report = self.within.report()
@@ -368,13 +378,15 @@ class Membership:
         self._pass_on(self.within.tick(now=now), call, now)
         self._ahead, self._queue = ahead, waiting
         self._catch_up(call, now)
+        self._notices.ask(newcomers, call)
         if self._change.wanted or self._change.admitting:
             self._install(self._change.lead(call, now, above=None), call, now)
 
     def _settle_down(self, install: Install | None) -> None:
         self._change.settled(self.view, install)
         self._queue, self._ahead = [], []
-        self._notices.at = self._catch_up_at = self._tick_within = None
+        self._notices.settle_down()
+        self._catch_up_at = self._tick_within = None
 
     def _catch_up(self, call: Effects, now: int) -> None:
         """Take what waited for this view, packets and sends; what finds no room waits on."""
@@ -426,7 +438,7 @@ class Membership:
         return tuple(p for p in processes if p != self.process)
 
     def _finish(self, call: Effects) -> list[Effect]:
-        wanted = [self._notices.at, self._change.ask_at]
+        wanted = [self._notices.due, self._change.ask_at]
         if not self.flushing:
             wanted += [self._tick_within, self._catch_up_at]
         timer = min((at for at in wanted if at is not None), default=None)

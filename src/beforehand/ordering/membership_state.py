@@ -31,6 +31,7 @@ class MembershipSnapshot:
     change: ViewChangeSnapshot
     roster: RosterSnapshot = RosterSnapshot((), ())  # noqa: RUF009 (immutable)
     welcomed: bool = True
+    waiting: tuple[str, ...] = ()  # Who waits to hear at once what is delivered of its messages.
 
 
 def meant(waiting: Waiting, process: str, traits: Traits, *, before: View, after: View) -> Waiting:

@@ -47,7 +47,7 @@ of the fault, neither an equal key, nor a key that was passed, nor a buffer that
 Deviations: a stamp that breaks the lemmas is set aside rather than delivered somewhere; messages of one publisher
 with equal stamps go by their sequence number; repetitions are told from the messages that wait.
 
-At the bound (`buffer_max` messages) what arrives is set aside as FULL.
+At the bound (`waiting_max` messages) what arrives is set aside as FULL.
 
 Cost: O(log n) per message; one more pass over all that waits per `span`.
 """
@@ -67,7 +67,7 @@ from beforehand.clocks.wire import VALUE_MAX
 from beforehand.errors import InvariantError, LocalProtocolError
 
 __all__ = [
-    "BUFFER_MAX",
+    "WAITING_MAX",
     "MergeBuffer",
     "MergeRules",
     "MergeSettings",
@@ -77,7 +77,7 @@ __all__ = [
     "SetAside",
 ]
 
-BUFFER_MAX: Final = 1_000_000
+WAITING_MAX: Final = 1_000_000
 NAME_BYTES_MAX: Final = 255
 MODULUS_DEFAULT: Final = 2**32
 """Ticks after which bounded stamps repeat: 49 days of milliseconds. The paper's least, 6ε + δ + 1, would take a
@@ -284,14 +284,14 @@ class Released(Generic[Item]):
 class MergeBuffer(Generic[Item]):
     """The messages of one channel that wait for their time. `time` and `arrival` are in ticks."""
 
-    def __init__(self, rules: MergeRules, *, buffer_max: int = BUFFER_MAX, ahead_max: int | None = None) -> None:
+    def __init__(self, rules: MergeRules, *, waiting_max: int = WAITING_MAX, ahead_max: int | None = None) -> None:
         """`ahead_max`: how far arrivals that are offered may lie ahead of `time`; None: any distance, and no P5."""
-        if buffer_max < 1 or (ahead_max or 0) < 0:
+        if waiting_max < 1 or (ahead_max or 0) < 0:
             raise LocalProtocolError("a buffer has room for at least one message, and ahead_max is not negative")
         self.rules: Final = rules
-        self._buffer_max: Final = buffer_max
+        self._waiting_max: Final = waiting_max
         self._ahead_max: Final = ahead_max
-        self._waiting: dict[bytes, Item] = {}  # By key; at most `buffer_max`.
+        self._waiting: dict[bytes, Item] = {}  # By key; at most `waiting_max`.
         self._heap: list[bytes] = []  # The same keys; made anew once per span.
         self._made: int | None = None  # The time at which the heap was made.
         self._passed = b""  # The key of the last message released; smaller than all before the first.
@@ -309,7 +309,7 @@ class MergeBuffer(Generic[Item]):
             return SetAside.REPEATED
         if key <= self._passed:
             return SetAside.PASSED
-        if len(self._waiting) >= self._buffer_max:
+        if len(self._waiting) >= self._waiting_max:
             return SetAside.FULL
         self._waiting[key] = item
         heappush(self._heap, key)
@@ -370,5 +370,5 @@ class MergeBuffer(Generic[Item]):
             raise InvariantError("P3: a message waits and will not be released")
         if any(key <= self._passed for key in self._waiting):
             raise InvariantError("P1: a message waits whose place was passed")
-        if len(self._waiting) > self._buffer_max:
+        if len(self._waiting) > self._waiting_max:
             raise InvariantError("the buffer is above its bound")

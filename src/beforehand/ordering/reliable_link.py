@@ -224,6 +224,16 @@ class ReliableLink:
         self._pass_on(self._membership().admit(processes, now=now), call, now)
         return self._finish(call, now)
 
+    def hasten(self, *, now: int) -> list[Effect]:
+        """`hasten` of the membership within."""
+        call = _Call()
+        self._pass_on(self._membership().hasten(now=now), call, now)
+        return self._finish(call, now)
+
+    def lacking(self, number: int) -> tuple[str, ...]:
+        """`lacking` of the membership within."""
+        return self._membership().lacking(number)
+
     def pending(self) -> list[Pending]:
         return self.within.pending()
 

@@ -8,6 +8,7 @@ anyone has heard counts for all.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -112,6 +113,18 @@ class Stability:
             return owed, None
         self._announced = self._confirmed.mark
         return owed, self._announced
+
+    def owes(self, senders: Collection[str]) -> bool:
+        """Whether one of these is to be told that we delivered something of it."""
+        return not self._owed.keys().isdisjoint(senders)
+
+    def take_owed(self, senders: Collection[str]) -> list[tuple[str, tuple[int, ...]]]:
+        """What each of these is to be told that we delivered."""
+        return [(sender, tuple(self._owed.pop(sender))) for sender in sorted(senders) if sender in self._owed]
+
+    def lacking(self, number: int) -> tuple[str, ...]:
+        """Who has not told us that it delivered this message of ours."""
+        return tuple(sorted(self._unconfirmed.get(number, ())))
 
     def held(self) -> list[Held]:
         """All that is kept, for a flush. What is delivered has its place for good; so has what was sent with one."""

@@ -26,6 +26,11 @@ delivered m' and lacks m: then m' waited at p for m, or m was not in the past of
 delivered m' only when all smaller ones had come. For Skeen's, see `settle`: what p has not got is placed above p's
 clock.
 
+Why leaders do not outvote each other for ever. Who follows a flush and sees no end of it leads one itself: the leader
+may be gone. Say that a flush takes longer than that patience, on a slow network. (1) a leads. (2) b, who follows,
+loses patience, and leads round 2; a gives way. (3) So does a in round 3, and no flush ever ends. So patience doubles
+with every round, until it is longer than a flush takes (or about 250 times `ask_after`, which is then too short).
+
 Those who report also say whom they were told to evict, so that whichever flush goes on does not wait in vain for one
 that has stopped. What was accepted may keep one that is to go: then the next view begins with another flush.
 
@@ -63,6 +68,7 @@ from beforehand.ordering.flush import (
     Prepare,
     Proposed,
     Reported,
+    refuse_uneven,
     settle,
 )
 from beforehand.ordering.protocol import Missing, Owed
@@ -74,7 +80,7 @@ ASKED_MAX: Final = 8
 """So often is asked again, each time after twice as long. Then all has been asked: the link brings it when it can."""
 
 PATIENCE: Final = 2
-"""Who has asked so often and was told of one that is to go leads a flush itself."""
+"""Who has asked so often and was told of one that is to go leads a flush itself; in each further round once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +212,8 @@ class ViewChange:
         """The timer: those who have not answered may have come back, and the group may have gone on without us."""
         if self.promised is None or self._asked >= ASKED_MAX or (self.ask_at is not None and now < self.ask_at):
             return None
-        if self._prepare is None and self._asked >= PATIENCE and self.wanted and self.may_go_on_without(self.wanted):
+        patience = min(PATIENCE + self.promised.round - 1, ASKED_MAX - 1)
+        if self._prepare is None and self._asked >= patience and self.wanted and self.may_go_on_without(self.wanted):
             return self.lead(call, now, above=self.promised)  # Ours may have given way to one that we do not follow.
         lack = () if self._prepare is None else self._lack()
         if self._prepare is not None:
@@ -260,6 +267,9 @@ class ViewChange:
             if self._prepare is None and self.promised is not None and self.promised.leader in self.wanted:
                 return self.lead(call, now, above=self.promised)
             return None
+        refuse_uneven([*self._reports.values(), packet], sender=sender)
+        if packet.accepted is not None:
+            self._refuse_strangers(sender, packet.accepted)
         self._reports[sender] = packet
         call.changed = True
         stopped = self.wanted | (set(packet.stopped) & set(self._prepare.members) - {self._process})

@@ -121,7 +121,7 @@ class HttpTarget:
                     raise
                 self.close()  # Kept open too long for the service's taste, most likely.
                 response = self._exchange(body, headers)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError, OverflowError) as error:  # The last: a chunk's size.
             self.close()
             return Later(error=f"{self._shown}: {_why(error)}")
         return self._answer(response, len(lines))
@@ -154,7 +154,7 @@ class HttpTarget:
         if status == 200:
             try:
                 stored = msgspec.json.decode(response.data, type=_Stored)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 return Later(error=f"{self._shown}: 200, but not the answer of an event service: check the URL")
             rejected = tuple(
                 NotStored(one.at, _line(one.reason, _REASON_MAX), _line(one.detail))
@@ -199,7 +199,7 @@ def _seconds(retry_after: str | None) -> float | None:
     if retry_after is None:
         return None
     try:
-        seconds = float(int(retry_after))
+        seconds: float = min(int(retry_after), _RETRY_AFTER_MAX)  # Bounded first: it may be too large for a float.
     except ValueError:
         try:
             seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()

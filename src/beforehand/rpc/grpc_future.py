@@ -35,7 +35,14 @@ class RepeatingFuture(grpc.Call, grpc.Future):  # type: ignore[misc]
 
     def _first_done(self, first: Any) -> None:
         if self._is_refused(first) and not self._is_cancelled():
-            self._outcome = second = self._repeat()
+            try:
+                second = self._repeat()
+            except (
+                BaseException
+            ):  # A policy, say: the full stamp is too large. Nobody shall wait for what never comes.
+                self._settle(first)
+                raise
+            self._outcome = second
             if self._is_cancelled():  # Perhaps it could cancel the first attempt only.
                 second.cancel()
             second.add_done_callback(self._settle)

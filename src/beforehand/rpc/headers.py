@@ -3,7 +3,7 @@
     beforehand-message   which message this is: `process:count`, percent-encoded; the count is that of its send event
     beforehand-stamp     the stamp of its send, as the text of `beforehand.clocks`
     beforehand-void      in causal ordering: stamps of earlier messages to the same process that failed, comma between
-    beforehand-life     that the sender takes differences, and its name in this life (see `differences`)
+    beforehand-life      that the sender takes differences, and its name in this life (see `differences`)
     beforehand-difference   instead of all others: id, stamp and life, relative to a base
 
 Guarantees:

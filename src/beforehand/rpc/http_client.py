@@ -162,9 +162,8 @@ class _Calls:
 
 def _put(request: httpx.Request, headers: Mapping[str, str]) -> None:
     """A request that is sent again, as after a redirect, still has what it carried before."""
-    for key, _ in request.headers.raw:
-        if key.lower() in CARRIED_KEYS:
-            del request.headers[key.decode()]
+    for key in {key.lower() for key, _ in request.headers.raw} & CARRIED_KEYS.keys():  # One may be there twice.
+        del request.headers[key.decode()]
     for name, value in headers.items():
         request.headers[name] = value
 

@@ -41,6 +41,7 @@ __all__ = ["VOIDS_MAX", "OrderedLane", "Posted"]
 
 VOIDS_MAX: Final = 16
 _REPLIES_MAX: Final = 4096  # Replies whose stamps are remembered, in case that they were lost.
+_RUNNING_MAX: Final = 4096  # Requests in hand. Messages that nobody answers are forgotten when they are the oldest.
 _VOIDED: Final = "failed call voided"
 
 _log: Final = logging.getLogger("beforehand.rpc")
@@ -98,8 +99,7 @@ class OrderedLane:
         self._failed: dict[str, list[OrderingStamp]] = {}  # Per process, at most VOIDS_MAX; only where calls failed.
         self._replies: OrderedDict[tuple[str, int], OrderingStamp] = OrderedDict()  # At most _REPLIES_MAX.
         self._replied: dict[str, deque[tuple[str, int]]] = {}  # Their keys, per process, oldest first.
-        self._running: set[tuple[str, int]] = set()  # Requests in hand; no more than handlers at once.
-        self._abandoned: set[tuple[str, int]] = set()  # Those of them whose callers gave up.
+        self._running: OrderedDict[tuple[str, int], bool] = OrderedDict()  # Requests in hand: did the caller give up?
 
     @property
     def count(self) -> int:
@@ -210,10 +210,12 @@ class OrderedLane:
         lost any more.
         """
         with self._lock:
-            self._running.add(self._key(request))
+            self._running[self._key(request)] = False
+            if len(self._running) > _RUNNING_MAX:
+                self._running.popitem(last=False)
             keys = self._replied.get(request.sender)
-            while keys and ((reply := self._replies.get(keys[0])) is None or reply.time[self.process] <= known):
-                self._replies.pop(keys.popleft(), None)
+            while keys and self._replies[keys[0]].time[self.process] <= known:
+                del self._replies[keys.popleft()]
             if keys is not None and not keys:
                 del self._replied[request.sender]
 
@@ -231,9 +233,7 @@ class OrderedLane:
         """None: the caller has given up, or wants no stamp, so there is nothing to send in order."""
         key = self._key(request)
         with self._lock:
-            self._running.discard(key)
-            abandoned = key in self._abandoned
-            self._abandoned.discard(key)
+            abandoned = self._running.pop(key, False)
         if abandoned or not with_stamp:
             return None
         try:
@@ -244,10 +244,14 @@ class OrderedLane:
         ordered, difference = self._sent(request.sender, bases, limit)
         message = f"{self.process}:{ordered.time[self.process]}"
         with self._lock:
+            if key not in self._replies:  # Otherwise it is answered a second time.
+                self._replied.setdefault(request.sender, deque()).append(key)
             self._replies[key] = ordered
-            self._replied.setdefault(request.sender, deque(maxlen=_REPLIES_MAX)).append(key)
             if len(self._replies) > _REPLIES_MAX:
-                self._replies.popitem(last=False)
+                (sender, _), _ = self._replies.popitem(last=False)
+                self._replied[sender].popleft()  # Both in the order in which replies were sent.
+                if not self._replied[sender]:
+                    del self._replied[sender]
         self._report(name, ordered.time, attributes, sends=(message,))
         if difference is not None:
             return Posted(message, request.sender, None, ordered, difference=difference)
@@ -279,7 +283,7 @@ class OrderedLane:
                 if key in self._replies:
                     lost.append(self._replies[key])
                 elif key in self._running:
-                    self._abandoned.add(key)
+                    self._running[key] = True
 
     def _deliver(self, name: str, stamp: OrderingStamp, attributes: Mapping[str, str] | None) -> None:
         delivered = self.clock.try_deliver(stamp)

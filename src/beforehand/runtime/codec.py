@@ -64,6 +64,7 @@ _PACKETS: Final[tuple[type, ...]] = (
     flush.Ballot,
     flush.InView,
     flush.Acknowledged,
+    flush.Awaited,
     flush.Stable,
     flush.Prepare,
     flush.Proposed,

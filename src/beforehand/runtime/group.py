@@ -11,31 +11,33 @@ Guarantees, beside those of the order that was chosen (docs/reference/ordering/)
   2. With `state`, a member that is killed and started again goes on: nothing delivered is lost. A message whose
      handler had not ended is handed over once more. Without `state`, a member that stops cannot come back: the others
      refuse it and must evict it.
-  3. Members can join (`admit` at a member, `join` at the newcomer); with `snapshot` and `restored` a newcomer begins
+  3. What `execute(stable=True)` has returned from is never lost: all members of the view have delivered it, so it is
+     in the order of whoever stays. What was only sent, or executed here, can be lost if this member is evicted.
+  4. Members can join (`admit` at a member, `join` at the newcomer); with `snapshot` and `restored` a newcomer begins
      with the application's state as it was when its view began.
-  4. Bounded: at most `inbox_max` deliveries wait for the application; beyond that, what others send is not taken (and
+  5. Bounded: at most `inbox_max` deliveries wait for the application; beyond that, what others send is not taken (and
      comes again). `send` waits while peers owe too many acknowledgements.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
 from beforehand.clocks.view import View
-from beforehand.errors import BeforehandError, BufferFullError, InputError, LocalProtocolError, RemoteProtocolError
-from beforehand.ordering import PROTOCOLS, Frame
+from beforehand.errors import BeforehandError, BufferFullError, LocalProtocolError, RemoteProtocolError
+from beforehand.ordering import Frame
 from beforehand.ordering.effects import Deliver, Discard, Effect, Installed, Refused, Sent
 from beforehand.ordering.message import Level, Message
-from beforehand.ordering.protocol import Destinations, Missing, Owed, Pending
+from beforehand.ordering.protocol import Missing, Owed, Pending
 from beforehand.reporting import Reporter
 from beforehand.runtime.codec import decode_packet
 from beforehand.runtime.group_figures import GroupFigures, GroupLimits
 from beforehand.runtime.group_inbox import Inbox, within
 from beforehand.runtime.group_joining import Newcomers
+from beforehand.runtime.group_log import GroupLog
 from beforehand.runtime.group_sendings import Sending, Sendings
 from beforehand.runtime.group_stack import changing, stack_of
 from beforehand.runtime.group_store import GroupStore
@@ -46,8 +48,6 @@ from beforehand.runtime.transports.base import Transport, cancel_all
 from beforehand.runtime.transports.tcp import TcpTransport
 
 __all__ = ["Group", "Handler"]
-
-log: Final = logging.getLogger("beforehand.runtime")
 
 Handler = Callable[[Message], Awaitable[Any]]
 """What is done with a message that is delivered; its result is that of `execute`."""
@@ -86,10 +86,6 @@ class Group:
         With `snapshot`, which gives the application's state, newcomers begin with it: theirs goes to `restored`.
         With `join`, this member is not one yet: `open` waits until another has admitted it.
         """
-        if me not in peers:
-            raise InputError(f"{me!r} is not among the members {', '.join(sorted(peers)) or '(none)'}")
-        if order not in PROTOCOLS:
-            raise InputError(f"there is no order {order!r}; there are: {', '.join(PROTOCOLS)}")
         self.me: Final = me
         self.order: Final = order
         self.name: Final = name
@@ -123,12 +119,13 @@ class Group:
         )
         self._inbox: Final = Inbox(self.limits.inbox_max)
         self._progress: Final = asyncio.Event()
-        self._sendings: Final = Sendings(to_all=PROTOCOLS[order].traits.destinations is Destinations.ALL)
+        self._sendings: Final = Sendings(self._member.protocol)
         self._taken: tuple[int, Message] | None = None  # Given to `async for`, and not worked off yet.
         self._handling: asyncio.Task[None] | None = None
         self._failure: BeforehandError | None = None
         self._inside = self._closed = False  # Whether it has become a member; whether it was closed.
         self._figures: Final = GroupFigures()
+        self._log: Final = GroupLog(f"{name}/{order}", me)
         self._turning: Turn | None = None  # What is handled now, if it is no message.
         self._last = 0  # The position of the last message that was worked off.
 
@@ -146,6 +143,20 @@ class Group:
 
         With a handler and `snapshot`, also until it has the state. TimeoutError if that takes longer.
         """
+        try:
+            await self._begin()
+        except BaseException:
+            await self._end()
+            raise
+        otherwise = f"{self.me!r} is no member yet: call `admit({self.me!r}, {self._peers[self.me]!r})` at a member"
+        try:
+            await self._until(lambda: self._inside, timeout, otherwise)
+            await self._until(lambda: not self._awaits_state(), timeout, "no member has given us the state yet")
+        except BaseException:
+            await self.close(timeout=0)
+            raise
+
+    async def _begin(self) -> None:
         if self._state is not None:
             self._store = self._member.store = GroupStore(
                 self._state, group=self.name, process=self.me, order=self.order, power_safe=self._power_safe
@@ -157,25 +168,19 @@ class Group:
         self._inside = self._member.welcomed
         identity = self._newcomers.identity(f"{self.name}/{self.order}", self._store, waiting=not self._inside)
         position = None if self._store is None else self._store.position
-        try:
-            await self._transport.start(identity, self._peers[self.me], self._take, position)
-        except BaseException:
-            if self._store is not None:
-                self._store.close()
-            raise
-        self._newcomers.open(self._store, has_state=not self._begins())
+        await self._transport.start(identity, self._peers[self.me], self._take, position)
+        self._newcomers.open(self._store, has_state=not self._awaits_state())
         self._member.start()
         if self._handler is not None:
             self._handling = asyncio.create_task(self._handle(self._handler))
-        otherwise = f"{self.me!r} is no member yet: call `admit({self.me!r}, {self._peers[self.me]!r})` at a member"
-        try:
-            await self._until(lambda: self._inside, timeout, otherwise)
-            await self._until(lambda: not self._begins(), timeout, "no member has given us the group's state yet")
-        except BaseException:
-            await self.close(timeout=0)
-            raise
 
-    def _begins(self) -> bool:
+    async def _end(self) -> None:
+        await self._newcomers.close()
+        await self._transport.close()
+        if self._store is not None:
+            self._store.close()
+
+    def _awaits_state(self) -> bool:
         """Whether this is a newcomer whose state is still to come."""
         turns = self._inbox.turns() if self._turning is None else [self._turning]
         return self._handler is not None and any(self.me in turn.new for turn in turns)
@@ -190,11 +195,8 @@ class Group:
         self._closed = True
         if self._handling is not None:
             await cancel_all([self._handling])
-        await self._newcomers.close()
         self._member.stop()
-        await self._transport.close()
-        if self._store is not None:
-            self._store.close()
+        await self._end()
         self._sendings.give_up(LocalProtocolError("the group is closed"))
         self._inbox.wake()
         return done
@@ -206,27 +208,29 @@ class Group:
     ) -> Message:
         """Send to each of `to` (None: to all, this member included). Waits for room, and until it counts as sent."""
         chosen = None if to is None else frozenset([to] if isinstance(to, str) else to)
-        sending = Sending(payload, chosen, asyncio.get_running_loop().create_future())
+        sending = Sending(payload, chosen)
         await self._send(sending, level=level, **options)
         return await sending.done
 
-    async def execute(self, payload: bytes) -> Any:
-        """Send to all, and wait until the message was handled here, in its place; the handler's result."""
-        loop = asyncio.get_running_loop()
-        sending = Sending(payload, None, loop.create_future(), loop.create_future())
+    async def execute(self, payload: bytes, *, stable: bool = False) -> Any:
+        """Send to all, and wait until the message was handled here, in its place; the handler's result.
+
+        If `stable`, wait until all members have delivered it, too: then no eviction undoes it. Needs views.
+        """
+        if stable:
+            self._member.call(self._sendings.hasten)
+        sending = Sending(payload, None, executes=True, stable=stable)
         await self._send(sending, level=None)
-        await sending.done
-        assert sending.executed is not None
         return await sending.executed
 
     async def _send(self, sending: Sending, **options: Any) -> None:
-        payload = sending.payload
-        self._sendings.check(payload, self.limits)
+        self._sendings.check(sending.payload, self.limits, self._transport.packet_bytes_max)
+        protocol = self._member.protocol
         while True:
             self._check_open()
             self._progress.clear()
             try:
-                self._member.call(lambda now: self._member.protocol.send(payload, sending.to, now=now, **options))
+                self._member.call(lambda now: protocol.send(sending.payload, sending.to, now=now, **options))
             except BufferFullError:
                 await within(self._progress, RETRY_S)
             else:
@@ -267,14 +271,13 @@ class Group:
             while not self._inbox:
                 await self._inbox.wait()
             position, one = self._inbox.pop()
-            where = f"the start of view {one.view.number}" if isinstance(one, Turn) else f"message {one.id}"
             try:
                 if isinstance(one, Turn):
                     await self._turn(position, one)
                 else:
                     self._worked_off((position, one), await handler(one))
-            except Exception as error:
-                log.exception("%s: the handler failed at %s", self.me, where)
+            except Exception as error:  # noqa: BLE001 (whatever the application raises; it is logged)
+                where = self._log.handler_failed(one, error)
                 self._fail(LocalProtocolError(f"the handler failed at {where}: {error!r}"))
                 return
 
@@ -315,8 +318,8 @@ class Group:
         return self._member.protocol.pending()
 
     def missing(self) -> list[Missing]:
-        """Who owes what."""
-        return self._member.protocol.missing()
+        """Who owes what, to the order or to a call that waits until its message is stable."""
+        return sorted({*self._member.protocol.missing(), *self._sendings.missing()})
 
     def stable(self) -> Mapping[str, int]:
         """Per sender, up to which number all members have its messages."""
@@ -336,10 +339,8 @@ class Group:
         for process in processes:
             self.view.position(process)  # Raises NotInViewError.
         self._member.call(lambda now: link.evict(processes, now=now, force=force))
-        gone = set(processes)
-        await self._until(
-            lambda: not gone & set(self.view.processes), timeout, f"no view without {', '.join(processes)} yet"
-        )
+        gone = {*processes}.isdisjoint
+        await self._until(lambda: gone(self.view.processes), timeout, f"no view without {', '.join(processes)} yet")
 
     async def admit(self, process: str, address: str = "", timeout: float = 30.0) -> None:
         """Add a member, which is opened with `join`. Done when it is in our view; it may come later, at `address`."""
@@ -380,6 +381,7 @@ class Group:
             raise
         except BeforehandError as error:  # A clock at its end, say: this member cannot go on.
             self._fail(error)
+        self._sendings.look()
         self._progress.set()
 
     def _tell(self, effects: Sequence[Effect], delivered: Sequence[Delivered]) -> None:
@@ -388,39 +390,38 @@ class Group:
             match effect:
                 case Sent():
                     self._figures.sent += 1
-                    self._report(f"send {effect.message.id}", effect.message, sent=True)
+                    self._report(f"send {effect.message.id}", sends=(effect.message.id,))
                     self._sendings.sent(effect.message)
                 case Deliver():
                     self._figures.delivered += 1
-                    self._report(f"deliver {effect.message.id}", effect.message, sent=False)
+                    self._report(f"deliver {effect.message.id}", receives=(effect.message.id,))
                 case Discard():
                     self._figures.discarded[effect.reason.value] += 1
-                    log.warning("%s: %s was not delivered: %s", self.me, effect.message.id, effect.reason.value)
+                    self._report(f"set aside {effect.message.id}: {effect.reason.value}")
+                    self._sendings.set_aside(effect.message, effect.reason.value)
+                    self._log.set_aside(effect)
                 case Refused():
                     self._figures.refused += 1
-                    log.info("%s: something of %s was refused: %s", self.me, effect.process, effect.why)
+                    self._log.refused(effect)
                 case Installed():
                     self._installed(effect.view)
-        if delivered:
-            self._inbox.extend(delivered)
+        self._inbox.extend(delivered)
 
     def _installed(self, view: View) -> None:
-        log.info("%s: view %d: %s", self.me, view.number, " ".join(view.processes))
+        self._log.installed(view)
         self._inside = True
         self._progress.set()
-        if self._reporter is not None:
-            self._reporter.event(f"view {view.number}: {' '.join(view.processes)}")
-        if self.me not in view:
+        self._report(f"view {view.number}: {' '.join(view.processes)}")
+        if self.me in view:
+            self._newcomers.installed(view)
+            self._sendings.let_go(view)
+        else:
             self._sendings.give_up(LocalProtocolError(f"{self.me!r} is no longer a member of the group"))
             self._inbox.wake()
-            return
-        self._newcomers.installed(view)
-        self._sendings.let_go(view)
 
-    def _report(self, name: str, message: Message, *, sent: bool) -> None:
+    def _report(self, name: str, *, sends: Sequence[str] = (), receives: Sequence[str] = ()) -> None:
         if self._reporter is not None:
-            ids = (message.id,)
-            self._reporter.event(name, sends=ids if sent else (), receives=() if sent else ids)
+            self._reporter.event(name, sends=sends, receives=receives)
 
     def _fail(self, error: BeforehandError) -> None:
         self._failure = self._failure or error

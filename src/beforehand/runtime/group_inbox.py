@@ -31,8 +31,10 @@ class Inbox:
         return len(self._waiting) >= self._limit
 
     def extend(self, delivered: Iterable[Delivered]) -> None:
+        before = len(self._waiting)
         self._waiting.extend(delivered)
-        self._arrived.set()
+        if len(self._waiting) > before:
+            self._arrived.set()
 
     def wake(self) -> None:
         """Whoever waits looks again."""

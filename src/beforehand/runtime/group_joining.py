@@ -13,6 +13,7 @@ from beforehand.clocks.view import View
 from beforehand.errors import BeforehandError, InputError
 from beforehand.ordering import DeliveryProtocol
 from beforehand.runtime.group_store import GroupStore
+from beforehand.runtime.log_fields import LogFields
 from beforehand.runtime.state_packets import StateDropped, StatePiece, StateTaken, StateWanted, Turn
 from beforehand.runtime.state_transfer import StateFetcher, StateKeeper, StatePacket
 from beforehand.runtime.transports.base import Identity, Transport, cancel_all
@@ -60,6 +61,7 @@ class Newcomers:
         """Who we are, and where all others are found: as we were told, else as their admission said."""
         others = {**self._contacts(), **self._peers}
         others.pop(self._me, None)
+        self._log_fields = LogFields(group, self._me)
         if not waiting:
             self._met.update(others)
         return Identity(
@@ -80,10 +82,12 @@ class Newcomers:
         for name in self._protocol.view.processes:
             if name != self._me and name not in self._met:
                 self._met.add(name)
+                address = self._peers.get(name) or contacts.get(name, "")
                 try:
-                    self._transport.meet(name, self._peers.get(name) or contacts.get(name, ""))
+                    self._transport.meet(name, address)
                 except InputError as error:
-                    log.error("%s: %s cannot be reached: %s; evict it", self._me, name, error)
+                    extra = self._log_fields("peer-unreachable", peer=name, address=address, reason=str(error))
+                    log.error("%s: %s cannot be reached: %s; evict it", self._me, name, error, extra=extra)
 
     def send(self, to: str, data: bytes) -> None:
         if to not in self._met:
@@ -91,7 +95,7 @@ class Newcomers:
         try:
             self._transport.send(to, data)
         except KeyError:
-            log.debug("%s: nobody knows where %s is", self._me, to)
+            log.debug("%s: nobody knows where %s is", self._me, to, extra=self._log_fields("peer-unknown", peer=to))
 
     def _contacts(self) -> Mapping[str, str]:
         contacts: Mapping[str, str] = getattr(getattr(self._protocol, "within", None), "contacts", {})

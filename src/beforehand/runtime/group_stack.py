@@ -21,6 +21,10 @@ def stack_of(
     order: str, me: str, peers: Mapping[str, str], options: dict[str, Any], *, join: bool = False
 ) -> DeliveryProtocol:
     """Of a member of the group of `peers`, or of one that is to join it."""
+    if me not in peers:
+        raise InputError(f"{me!r} is not among the members {', '.join(sorted(peers)) or '(none)'}")
+    if order not in PROTOCOLS:
+        raise InputError(f"there is no order {order!r}; there are: {', '.join(PROTOCOLS)}")
     protocol, view = PROTOCOLS[order], View(sorted(peers))
     if join and not protocol.traits.views:
         raise InputError(f"nobody can join a group of order {order}: its members stay; {INSTEAD}")

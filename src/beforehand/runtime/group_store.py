@@ -19,12 +19,13 @@ from typing import Any, Final
 from beforehand.errors import InputError
 from beforehand.events import Event
 
-__all__ = ["DELIVER", "SEND", "VIEW", "GroupStore", "read_journal"]
+__all__ = ["DELIVER", "SEND", "SET_ASIDE", "VIEW", "GroupStore", "read_journal"]
 
 VERSION: Final = 1
 SEND: Final = "send"
 DELIVER: Final = "deliver"
 VIEW: Final = "view"
+SET_ASIDE: Final = "set aside"
 _SCHEMA: Final = """
 CREATE TABLE member (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE delivered (position INTEGER PRIMARY KEY, message BLOB NOT NULL);
@@ -84,13 +85,13 @@ class GroupStore:
         key = f"incarnation of {process}"
         known = self._value(key)
         if known is None:
-            self._set(key, incarnation.encode())
+            self._set_or_delete(key, incarnation.encode())
             return True
         return known == incarnation.encode()
 
     def states(self) -> list[tuple[int, bytes]]:
         """What is kept for newcomers, by the view that they came in."""
-        rows = self._database.execute("SELECT key, value FROM member WHERE key LIKE 'state of view %'").fetchall()
+        rows = self._rows("SELECT key, value FROM member WHERE key LIKE 'state of view %'")
         return [(int(key.rpartition(" ")[2]), bytes(value)) for key, value in rows]
 
     def set_state(self, view: int, data: bytes | None) -> None:
@@ -113,7 +114,7 @@ class GroupStore:
 
     def load(self) -> tuple[bytes | None, bytes | None, list[tuple[int, bytes]], int]:
         """The protocol's snapshot, the application's, the messages after it by position, and the last position."""
-        rows = self._database.execute("SELECT position, message FROM delivered ORDER BY position").fetchall()
+        rows = self._rows("SELECT position, message FROM delivered ORDER BY position")
         worked_off = int((self._value("worked_off") or b"0").decode())
         last = rows[-1][0] if rows else worked_off
         return self._value("snapshot"), self._value("application"), rows, last
@@ -153,8 +154,14 @@ class GroupStore:
         self._opened.close()
 
     def _value(self, key: str) -> bytes | None:
-        row: Any = self._database.execute("SELECT value FROM member WHERE key = ?", (key,)).fetchone()
-        return None if row is None else bytes(row[0])
+        rows = self._rows("SELECT value FROM member WHERE key = ?", key)
+        return bytes(rows[0][0]) if rows else None
+
+    def _rows(self, question: str, *values: str) -> list[Any]:
+        try:
+            return self._database.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            raise InputError(f"{self.path}: not the state of a member, or damaged ({error})") from None
 
     def _set_or_delete(self, key: str, value: bytes | None) -> None:
         try:
@@ -172,7 +179,7 @@ class GroupStore:
 def read_journal(path: Path) -> list[Event]:
     """What a member did, from its state, as native events; the member must have been told to keep a journal."""
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             if not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 return []  # It was stopped before it did anything.
             process = database.execute("SELECT value FROM member WHERE key = 'process'").fetchone()

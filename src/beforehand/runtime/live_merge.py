@@ -221,7 +221,7 @@ class LiveMerger:
         channel = self._channels.get(record.channel)
         if channel is None and len(self._channels) < limits.channels_max:
             channel = self._channels[record.channel] = _Channel(
-                MergeBuffer(self._rules, buffer_max=limits.waiting_max)
+                MergeBuffer(self._rules, waiting_max=limits.waiting_max)
             )
         entry = _Entry(record, stored.sequence)
         if (
@@ -293,7 +293,7 @@ class LiveMerger:
         self._read = resume.checkpoint.start - 1
         self._written = resume.read
         for name, (position, arrived) in resume.last.items():
-            buffer: MergeBuffer[_Entry] = MergeBuffer(rules, buffer_max=self._limits.waiting_max)
+            buffer: MergeBuffer[_Entry] = MergeBuffer(rules, waiting_max=self._limits.waiting_max)
             buffer.restore((rules.key(arrived.message), ()))
             self._channels[name] = _Channel(buffer, position)
         delivered = sum(channel.position for channel in self._channels.values())
@@ -327,10 +327,11 @@ async def _unless(stopping: asyncio.Task[Literal[True]], fetching: Coroutine[Non
     """What was fetched, or None if we are to stop before."""
     task = asyncio.create_task(fetching)
     either: list[asyncio.Task[Literal[True]] | asyncio.Task[Fetched]] = [task, stopping]
-    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        return task.result()
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-    return None
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:  # Also if we are cancelled ourselves.
+        if not task.done():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task

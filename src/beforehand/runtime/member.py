@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from beforehand.errors import BeforehandError
-from beforehand.ordering.effects import Deliver, Effect, Installed, Persist, Sent, SetTimer, Transmit
+from beforehand.ordering.effects import Deliver, Discard, Effect, Installed, Persist, Sent, SetTimer, Transmit
 from beforehand.ordering.message import Message
 from beforehand.ordering.protocol import DeliveryProtocol
 from beforehand.ordering.reliable_link import Frame
 from beforehand.runtime.codec import SnapshotEncoder, decode_snapshot, encode
-from beforehand.runtime.group_store import DELIVER, SEND, VIEW, GroupStore
+from beforehand.runtime.group_store import DELIVER, SEND, SET_ASIDE, VIEW, GroupStore
 from beforehand.runtime.state_packets import Turn
 
 __all__ = ["Delivered", "Member", "unit_ns"]
@@ -116,6 +116,9 @@ class Member:
                     self._set_timer(effect.at)
                 case _:
                     self._told.append(effect)
+        if isinstance(self._commit_soon, asyncio.TimerHandle):  # That of `worked_off`, which has time; others wait.
+            self._commit_soon.cancel()
+            self._commit_soon = None
         if self._commit_soon is None:
             self._commit_soon = asyncio.get_running_loop().call_soon(self._commit)
 
@@ -215,6 +218,8 @@ def _noted(effects: Sequence[Effect]) -> list[tuple[int, str, str]]:
                 noted.append((now, SEND, effect.message.id))
             case Deliver():
                 noted.append((now, DELIVER, effect.message.id))
+            case Discard():
+                noted.append((now, SET_ASIDE, f"{effect.message.id}: {effect.reason.value}"))
             case Installed():
                 noted.append((now, VIEW, f"{effect.view.number}: {' '.join(effect.view.processes)}"))
     return noted

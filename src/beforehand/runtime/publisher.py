@@ -23,10 +23,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from beforehand.clocks.bounded import BoundedClock, BoundedStamp, Held, Received
 from beforehand.clocks.offset import OffsetClock, OffsetStamp
@@ -107,11 +109,16 @@ class Publisher:
         first = info.state.last_seq + 1 if first_sequence is None else first_sequence
         made = cls(connection, address, name, settings, first_sequence=first, in_flight_max=in_flight_max)
         made._subjects = tuple(info.config.subjects or ())
-        await connection.subscribe(f"{made._inbox}.*", cb=made._answered)
-        await asyncio.sleep((settings.bounds.epsilon + 1) * settings.tick_ns / 1e9)
+        made._answers = await connection.subscribe(f"{made._inbox}.*", cb=made._answered)
+        try:
+            await asyncio.sleep((settings.bounds.epsilon + 1) * settings.tick_ns / 1e9)
+        except BaseException:
+            await made._stop_listening()
+            raise
         return made
 
     _subjects: tuple[str, ...] = (">",)
+    _answers: Subscription | None = None
 
     @property
     def sequence(self) -> int:
@@ -173,8 +180,17 @@ class Publisher:
         await self._wait_for_room(1)
 
     async def close(self) -> None:
-        """Flush. The connection stays open: it was not ours."""
-        await self.flush()
+        """Flush. The connection stays open: it was not ours, and nothing of us is left there."""
+        try:
+            await self.flush()
+        finally:
+            await self._stop_listening()
+
+    async def _stop_listening(self) -> None:
+        answers, self._answers = self._answers, None
+        if answers is not None:
+            with suppress(*FAILURES):
+                await answers.unsubscribe()
 
     def _check(self, channel: str, payload: bytes) -> None:
         size = len(channel.encode(errors="replace"))
@@ -227,7 +243,7 @@ class Publisher:
         token = message.subject.rpartition(".")[2]
         try:
             answer = msgspec.json.decode(message.data, type=_Answer)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError):  # ValueError: not UTF-8.
             answer = _Answer(error={"description": "no stream takes this channel"})
         if answer.error is not None:
             said = " ".join(str(answer.error.get("description", "")).split())

@@ -4,9 +4,12 @@ Computing in Java, 12.3.4).
 Guarantees, if `apply` depends on nothing but the state and the operation:
   1. All members that have applied the same number of operations are in the same state.
   2. `execute` returns what the operation gave at its place in the order, here.
-  3. With `state`, a member that is killed and started again has its last checkpoint, applies what was delivered since
+  3. What `execute` has returned from is never lost, and nor is anything that its result shows: all members of the
+     view have got the operation and all before it, in their places. So it outlives the eviction of any of them, this
+     one too; and with `state` the kill of all of them.
+  4. With `state`, a member that is killed and started again has its last checkpoint, applies what was delivered since
      once more, and then what it missed: it catches up by itself.
-  4. One that joins (`join=True`, and `group.admit` at a member) begins with the state that the members had when they
+  5. One that joins (`join=True`, and `group.admit` at a member) begins with the state that the members had when they
      took it in, and applies all that follows.
 
 Needs a total order. What is read without `execute` is this member's own state, which may lag behind the others'.
@@ -53,17 +56,24 @@ class ReplicatedStateMachine:
         *,
         order: str = "single-phase",
         checkpoint_every: int = CHECKPOINT_EVERY,
+        stable: bool = True,
         **options: Any,
     ) -> None:
-        """`options` are those of `Group`: `transport`, `name`, `state`, `limits`, ..."""
+        """`options` are those of `Group`: `transport`, `name`, `state`, `limits`, ...
+
+        Without `stable`, `execute` does not wait for the other members, and 3 does not hold.
+        """
         traits = PROTOCOLS[order].traits if order in PROTOCOLS else None
         if traits is not None and (not traits.total or traits.destinations is Destinations.ONE):
             raise InputError(f"{order} gives no total order of messages to all: replicas would differ")
+        if stable and traits is not None and not traits.views:
+            raise InputError(f"{order} has no views, so it does not know what is stable: pass stable=False")
         if checkpoint_every < 1:
             raise InputError("a checkpoint is made after one operation or more")
         self.machine: Final = machine
         self.applied = 0  # Operations applied since this member was started.
         self._every: Final = checkpoint_every
+        self._stable: Final = stable
         self.group: Final = Group(
             me,
             peers,
@@ -82,8 +92,11 @@ class ReplicatedStateMachine:
         await self.group.close()
 
     async def execute(self, operation: bytes) -> Any:
-        """Have all members apply an operation; returns what it gave here, in its place."""
-        return await self.group.execute(operation)
+        """Have all members apply an operation; what it gave here, in its place, when all have got it in its place.
+
+        If it raises, the operation may be applied all the same, or not: nobody was told that it was.
+        """
+        return await self.group.execute(operation, stable=self._stable)
 
     async def _apply(self, message: Message) -> Any:
         if self.applied and self.applied % self._every == 0:
@@ -112,7 +125,7 @@ class ReplicatedMap(Mapping[str, bytes]):
         await self._replicated.__aexit__()
 
     async def set(self, key: str, value: bytes) -> None:
-        """Set an entry, for all."""
+        """Set an entry, for all; returns when it is set for good."""
         await self._execute("set", key, value)
 
     async def delete(self, key: str) -> bool:
@@ -124,7 +137,7 @@ class ReplicatedMap(Mapping[str, bytes]):
         return bool(await self._execute("compare", key, expected, value))
 
     async def read(self, key: str) -> bytes | None:
-        """The entry at this moment of the common order: never an older one than anybody has been told of."""
+        """The entry at this moment of the common order: no older one than anybody was told of by a call here."""
         found: bytes | None = await self._execute("read", key)
         return found
 
@@ -150,7 +163,7 @@ class _Entries:
     def apply(self, operation: bytes) -> Any:
         try:
             said = msgspec.msgpack.decode(operation)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # ValueError: not UTF-8.
             return None
         match said:
             case ["set", str() as key, bytes() as value]:

@@ -16,7 +16,6 @@ Guarantees, if the state depends on nothing but the messages that were handled:
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -37,8 +36,6 @@ from beforehand.runtime.state_packets import (
 )
 
 __all__ = ["StateFetcher", "StateKeeper", "StatePacket"]
-
-log: Final = logging.getLogger("beforehand.runtime")
 
 ANSWER_S: Final = 1.0
 TRIES: Final = 3  # So often a member that has given one is asked for another piece, before others are asked for all.

@@ -97,8 +97,12 @@ class StreamReader:
         return self._next
 
     async def open(self) -> None:
-        """Raises BrokerError if the stream cannot be read."""
-        await self._make_consumer()
+        """Raises BrokerError if the stream cannot be read; then nothing of it is left with the connection."""
+        try:
+            await self._make_consumer()
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         with suppress(*FAILURES):
@@ -154,8 +158,9 @@ class StreamReader:
             try:
                 await asyncio.wait_for(question.answered.wait(), LOOK_S)
             except TimeoutError:
-                # A broker that came back knows nothing of the question.
-                if self._connection.stats["reconnects"] != self._reconnects or time.monotonic() > deadline:
+                # A broker that came back knows nothing of the question, and one that will not come back answers none.
+                back = self._connection.stats["reconnects"] != self._reconnects
+                if back or self._connection.is_closed or time.monotonic() > deadline:
                     raise _GoneError from None
         if question.status not in ("", "404", "408") and "exceeds" not in question.description.lower():
             raise _GoneError  # 503: nobody answers; 409: it was deleted, or its leader has changed.

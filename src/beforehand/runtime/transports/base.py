@@ -13,12 +13,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
-from beforehand.errors import RemoteProtocolError
+from beforehand.errors import InputError, RemoteProtocolError
 
 __all__ = ["KEY_BYTES_MIN", "Identity", "Take", "Transport", "TransportFigures", "cancel_all", "is_loopback"]
 
 KEY_BYTES_MIN: Final = 32
 AGAIN_S: Final = 0.2
+REASONS_MAX: Final = 100
+OTHER_REASONS: Final = "other reasons"
 
 Take: TypeAlias = Callable[[str, bytes], Awaitable[None]]
 """Takes a packet of a member. May wait for room. RemoteProtocolError: whoever sent it breaks the rules."""
@@ -36,8 +38,12 @@ class Identity:
     waiting: bool = False  # It is to join: it listens to all peers, and goes to those only that it is told to meet.
 
     def check_incarnation(self, process: str, incarnation: str) -> None:
-        """RemoteProtocolError if a member came back as another."""
-        if not self.remember(process, incarnation):
+        """RemoteProtocolError if a member came back as another, or if we cannot write down who it is."""
+        try:
+            known = self.remember(process, incarnation)
+        except InputError as error:
+            raise RemoteProtocolError(f"{process!r} cannot be let in now: {error}") from None
+        if not known:
             raise RemoteProtocolError(f"{process!r} came back without its state: evict it, or restore its state")
 
 
@@ -49,12 +55,24 @@ class TransportFigures:
     packets_in: int = 0
     dropped: int = 0  # Packets that had no room on their way out; the link sends them again.
     connected: set[str] = field(default_factory=set)  # Members that can be reached now.
-    refused: Counter[str] = field(default_factory=Counter)  # Connections and packets, by reason.
+    refused: Counter[str] = field(
+        default_factory=Counter
+    )  # Connections and packets, by reason: `refuse` counts them.
+
+    def refuse(self, why: str) -> None:
+        """Count it. A reason quotes who was refused, so strangers could make ever new ones: only so many are kept."""
+        why = why[:100]
+        known = why in self.refused or len(self.refused) < REASONS_MAX
+        self.refused[why if known else OTHER_REASONS] += 1
 
 
 class Transport(Protocol):
     @property
     def figures(self) -> TransportFigures: ...
+
+    @property
+    def packet_bytes_max(self) -> int:
+        """What a packet may have, from `start` on; `send` drops a larger one. Others must take as much."""
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:
         """Begin to bring packets to this member, at its own address, after a position. InputError if it cannot."""
@@ -69,7 +87,7 @@ class Transport(Protocol):
         """How far what was sent to us is taken, for transports that keep it: it goes into the member's state."""
 
     def send(self, to: str, data: bytes) -> None:
-        """Send a packet if there is room, without waiting."""
+        """Send a packet if there is room and it is not too large, without waiting."""
 
     async def close(self) -> None:
         """End. What is under way may be lost."""

@@ -1,4 +1,7 @@
-"""A transport that holds back what goes to some members: to see what an order is good for."""
+"""A transport that holds back what goes to some members: to see what an order is good for.
+
+What is held back has no bound, and is lost when the transport is closed: it is for trials.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,10 @@ class DelayedTransport:
     @property
     def figures(self) -> TransportFigures:
         return self._within.figures
+
+    @property
+    def packet_bytes_max(self) -> int:
+        return self._within.packet_bytes_max
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:
         await self._within.start(identity, address, take, position)

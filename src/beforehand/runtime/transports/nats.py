@@ -7,6 +7,9 @@ was lost or forgotten is sent again by the link of the group.
 Who is let in. Whoever may publish to the stream could write under any name, so beyond loopback a key is required, and
 every packet carries a code made with it over group, sender, receiver, incarnation and packet. A repetition is
 harmless: the link takes a frame once. Without a key, on loopback, names are taken on trust.
+
+A packet has at most what the broker takes (its `max_payload`, 1 MiB by default): a larger one would make it cut us
+off, each time that the link sends it again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from base64 import urlsafe_b64encode
 from collections import deque
 from contextlib import suppress
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -27,6 +31,7 @@ from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfi
 
 from beforehand.errors import BrokerError, InputError, RemoteProtocolError
 from beforehand.runtime.codec import PACKET_BYTES_MAX
+from beforehand.runtime.log_fields import Known, LogFields
 from beforehand.runtime.nats import FAILURES, Connection, StreamAddress, connect, find_stream, refusal
 from beforehand.runtime.stream_reader import StreamReader
 from beforehand.runtime.transports.base import (
@@ -46,6 +51,8 @@ IDLE_S: Final = 1.0
 RETRY_S: Final = 0.5
 CLOSE_S: Final = 2.0
 PACKETS_AT_ONCE: Final = 500
+ENVELOPE_BYTES_MAX: Final = 1024
+SAY_AGAIN_S: Final = 60.0
 
 
 class _Envelope(msgspec.Struct, array_like=True):
@@ -76,6 +83,7 @@ class NatsTransport:
                 f"{self._address.shown} is not this machine: a group beyond it needs a key, for packets can be forged"
             )
         self.figures: Final = TransportFigures()
+        self.packet_bytes_max = PACKET_BYTES_MAX  # Less, if the broker takes less.
         self._key: Final = key
         self._credentials: Final = credentials
         self._tls_ca: Final = tls_ca
@@ -87,14 +95,17 @@ class NatsTransport:
         self._filled: Final = asyncio.Event()
         self._sequence = 0  # The last message of the stream that was taken.
         self._tasks: Final[list[asyncio.Task[None]]] = []
+        self._said = -SAY_AGAIN_S  # When a packet that was too large was told of.
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:  # noqa: ARG002
         self._identity = identity
+        self._log_fields = LogFields(identity.group, identity.process)
         self._take = take
         with suppress(ValueError):
             self._sequence = int(position or b"0")
         self._subjects = {_subject(self._address, identity, name): name for name in identity.peers}
         self._connection = await self._connect()
+        self.figures.connected.update(identity.peers)
         self._tasks.append(asyncio.create_task(self._read()))
         self._tasks.append(asyncio.create_task(self._pump()))
 
@@ -111,12 +122,15 @@ class NatsTransport:
 
     def send(self, to: str, data: bytes) -> None:
         full = len(self._queue) >= self._queue_packets_max or self._bytes + len(data) > self._queue_bytes_max
-        if full or len(data) > PACKET_BYTES_MAX:
+        large, most = len(data) > self.packet_bytes_max, self.packet_bytes_max
+        if full or large:
             self.figures.dropped += 1
-            if len(data) > PACKET_BYTES_MAX:
-                log.warning(
-                    "%s: a packet for %s is above %d bytes: not sent", self._identity.process, to, PACKET_BYTES_MAX
-                )
+            now = asyncio.get_running_loop().time()
+            if large and now - self._said >= SAY_AGAIN_S:
+                self._said = now
+                me, size = self._identity.process, len(data)
+                extra = self._log_fields("packet-too-large", peer=to, packet_bytes=size, packet_bytes_max=most)
+                log.warning("%s: a packet for %s is above %d bytes: not sent", me, to, most, extra=extra)
             return
         self._queue.append((to, data))
         self._bytes += len(data)
@@ -130,43 +144,52 @@ class NatsTransport:
 
     async def _connect(self) -> Connection:
         connection = await connect(self._address.server, credentials=self._credentials, tls_ca=self._tls_ca)
-        jetstream = connection.jetstream()
         try:
-            if await find_stream(jetstream, self._address) is None:
-                config = StreamConfig(
-                    name=self._address.stream,
-                    subjects=[f"{self._address.stream}.>"],
-                    retention=RetentionPolicy.LIMITS,
-                    discard=DiscardPolicy.OLD,
-                    storage=StorageType.FILE,
-                    max_age=self._keep_s,
-                    allow_direct=True,
-                )
-                await jetstream.add_stream(config)
+            await self._ensure_stream(connection)
+        except BaseException:
+            with suppress(*FAILURES):
+                await asyncio.wait_for(connection.close(), CLOSE_S)
+            raise
+        self.packet_bytes_max = min(PACKET_BYTES_MAX, connection.max_payload - ENVELOPE_BYTES_MAX)
+        return connection
+
+    async def _ensure_stream(self, connection: Connection) -> None:
+        jetstream = connection.jetstream()
+        if await find_stream(jetstream, self._address) is not None:
+            return
+        config = StreamConfig(
+            name=self._address.stream,
+            subjects=[f"{self._address.stream}.>"],
+            retention=RetentionPolicy.LIMITS,
+            discard=DiscardPolicy.OLD,
+            storage=StorageType.FILE,
+            max_age=self._keep_s,
+            allow_direct=True,
+        )
+        try:
+            await jetstream.add_stream(config)
         except FAILURES as error:
             if await find_stream(jetstream, self._address) is None:  # Otherwise another member has just made it.
-                await connection.close()
                 raise refusal(self._address.shown, error) from None
-        self.figures.connected.update(self._identity.peers)
-        return connection
 
     async def _read(self) -> None:
         while True:
             try:
+                if self._connection.is_closed:
+                    self._connection = await self._connect()
                 await self._read_on()
-            except BrokerError as error:
-                log.warning("%s: %s; trying again", self._identity.process, error)
+            except (BrokerError, InputError) as error:  # The latter: a file of credentials that is gone, say.
+                extra = self._log_fields("broker-failed", address=self._address.shown, reason=str(error))
+                log.warning("%s: %s; trying again", self._identity.process, error, extra=extra)
                 self.figures.connected.clear()
                 await asyncio.sleep(RETRY_S)
-                if self._connection.is_closed:
-                    with suppress(BrokerError):
-                        self._connection = await self._connect()
 
     async def _read_on(self) -> None:
         mine = f"{self._address.stream}.{_token(self._identity.group)}.{_token(self._identity.process)}.*"
         address = StreamAddress(server=self._address.server, stream=self._address.stream, subject=mine)
         reader = StreamReader(self._connection, address, start=self._sequence + 1)
         await reader.open()
+        self.figures.connected.update(self._identity.peers)
         try:
             while True:
                 fetched = await reader.fetch()
@@ -176,11 +199,18 @@ class NatsTransport:
                     try:
                         await self._arrived(stored.subject, stored.payload)
                     except RemoteProtocolError as error:
-                        self.figures.refused[str(error)[:100]] += 1
-                        log.warning("%s: a packet was refused: %s", self._identity.process, error)
+                        self._refused(stored.subject, error)
                     self._sequence = stored.sequence  # After the call: a commit between has what it did, or neither.
         finally:
             await reader.close()
+
+    def _refused(self, subject: str, error: RemoteProtocolError) -> None:
+        self.figures.refuse(str(error))
+        known, sender = Known(reason=str(error)), self._subjects.get(subject)
+        if sender is not None:
+            known["peer"] = sender
+        extra = self._log_fields("packet-refused", **known)
+        log.warning("%s: a packet was refused: %s", self._identity.process, error, extra=extra)
 
     async def _arrived(self, subject: str, payload: bytes) -> None:
         sender = self._subjects.get(subject)
@@ -190,7 +220,7 @@ class NatsTransport:
             raise RemoteProtocolError(f"a packet of {len(payload)} bytes: the limit is {PACKET_BYTES_MAX}")
         try:
             envelope = msgspec.msgpack.decode(payload, type=_Envelope)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # ValueError: not UTF-8.
             raise RemoteProtocolError(f"{sender}: it does not speak as a member of a group does") from None
         code = self._code(sender, self._identity.process, envelope.incarnation, envelope.packet)
         if not hmac.compare_digest(envelope.code, code):
@@ -204,7 +234,7 @@ class NatsTransport:
         while True:
             await self._filled.wait()
             commands: list[bytes] = []
-            for to, data in [*self._queue][:PACKETS_AT_ONCE]:
+            for to, data in islice(self._queue, PACKETS_AT_ONCE):
                 envelope = _Envelope(me.incarnation, self._code(me.process, to, me.incarnation, data), data)
                 subject = f"{self._address.stream}.{_token(me.group)}.{_token(to)}.{_token(me.process)}"
                 commands.append(Connection.command(subject, msgspec.msgpack.encode(envelope), headers={}))

@@ -8,7 +8,8 @@ member's name must stand in its certificate. Without either, names are taken on 
 
 A frame is its length (4 bytes), the packet, and with a key 16 bytes of HMAC-SHA256. What breaks the rules ends the
 connection with a reason, which the other end logs; the group goes on. Packets that find no room on their way out are
-dropped and counted: the link sends them again.
+dropped and counted: the link sends them again. A connection to one that takes nothing for `stalled_s` is cut and made
+anew: it stays a peer.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import msgspec
 
 from beforehand.errors import InputError, RemoteProtocolError
 from beforehand.runtime.codec import PACKET_BYTES_MAX
+from beforehand.runtime.log_fields import Known, LogEvent, LogFields
 from beforehand.runtime.transports.base import (
     KEY_BYTES_MIN,
     Identity,
@@ -105,9 +107,14 @@ def parse_address(text: str) -> tuple[str, int]:
     """`HOST:PORT`, `[::1]:PORT`; InputError if it is none."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or not port.isascii() or not 0 <= int(port) < 65536:
+    number = int(port) if port.isdecimal() and port.isascii() and len(port) <= 5 else -1
+    try:
+        host.encode("idna")  # A name that cannot be looked up must not end the task that connects to it.
+    except UnicodeError:
+        host = ""
+    if not colon or not host or "\0" in host or not 0 <= number < 65536:
         raise InputError(f"{text[:80]!r} is no address: write HOST:PORT")
-    return host, int(port)
+    return host, number
 
 
 class TcpTransport:
@@ -120,14 +127,19 @@ class TcpTransport:
         tls: Tls | None = None,
         queue_packets_max: int = 10_000,
         queue_bytes_max: int = 64 * 1024 * 1024,
+        stalled_s: float = 30.0,
     ) -> None:
+        if not stalled_s > 0:
+            raise InputError(f"stalled_s is {stalled_s}: a number of seconds above 0")
         if key is not None and len(key) < KEY_BYTES_MIN:
             raise InputError(f"the key of a group has at least {KEY_BYTES_MIN} bytes")
         self.figures: Final = TransportFigures()
+        self.packet_bytes_max: Final = PACKET_BYTES_MAX
         self._key: Final = key
         self._tls: Final = tls
         self._queue_packets_max: Final = queue_packets_max
         self._queue_bytes_max: Final = queue_bytes_max
+        self._stalled_s: Final = stalled_s
         self._peers: Final[dict[str, _Outgoing]] = {}
         self._incoming: Final[dict[str, asyncio.StreamWriter]] = {}
         self._tasks: Final[set[asyncio.Task[None]]] = set()
@@ -138,6 +150,7 @@ class TcpTransport:
 
     async def start(self, identity: Identity, address: str, take: Take, position: bytes | None) -> None:  # noqa: ARG002
         self._identity = identity
+        self._log_fields = LogFields(identity.group, identity.process)
         self._take = take
         host, port = parse_address(address)
         for place in (address, *identity.peers.values()):
@@ -145,7 +158,11 @@ class TcpTransport:
         context = None if self._tls is None else self._tls.context(server=True)
         self._outgoing_tls = None if self._tls is None else self._tls.context(server=False)
         try:
-            self._server = await asyncio.start_server(self._accepted, host, port, ssl=context)
+            # With TLS a connection is shown to us when its handshake is over: that must not take longer, either.
+            limit = None if context is None else HANDSHAKE_S
+            self._server = await asyncio.start_server(
+                self._accepted, host, port, ssl=context, ssl_handshake_timeout=limit
+            )
         except OSError as error:
             raise InputError(f"{identity.process} cannot listen at {address}: {error.strerror or error}") from None
         self.port = self._server.sockets[0].getsockname()[1]
@@ -177,7 +194,8 @@ class TcpTransport:
         if full or len(data) > PACKET_BYTES_MAX:
             self.figures.dropped += 1
             if len(data) > PACKET_BYTES_MAX:
-                self._say(f"{self._identity.process}: a packet for {to} is above {PACKET_BYTES_MAX} bytes: not sent")
+                known = Known(peer=to, packet_bytes=len(data), packet_bytes_max=PACKET_BYTES_MAX)
+                self._say("packet-too-large", f"a packet for {to} is above {PACKET_BYTES_MAX} bytes: not sent", known)
             return
         peer.queue.append(data)
         peer.bytes += len(data)
@@ -205,9 +223,12 @@ class TcpTransport:
                 wait = RETRY_FIRST_S
                 await self._pump(peer, reader, writer, session)
             except RemoteProtocolError as error:
-                self._say(f"{self._identity.process}: {peer.name} at {peer.host}:{peer.port}: {error}")
+                known = Known(peer=peer.name, address=peer.address, reason=str(error))
+                self._say("connection-failed", f"{peer.name} at {peer.address}: {error}", known)
             except (OSError, TimeoutError, EOFError, ssl.SSLError) as error:
-                log.debug("%s: no connection to %s: %s", self._identity.process, peer.name, error)
+                known = Known(peer=peer.name, address=peer.address, reason=str(error) or type(error).__name__)
+                extra = self._log_fields("connection-failed", **known)
+                log.debug("%s: no connection to %s: %s", self._identity.process, peer.name, error, extra=extra)
             finally:
                 self.figures.connected.discard(peer.name)
                 if writer is not None:
@@ -264,11 +285,27 @@ class TcpTransport:
                     peer.filled.clear()
                 self.figures.packets_out += len(parts)
                 writer.writelines(parts)
-                await writer.drain()
+                await self._drain(writer)
         finally:
             ended.cancel()
             with suppress(Exception, asyncio.CancelledError):
                 await ended
+
+    async def _drain(self, writer: asyncio.StreamWriter) -> None:
+        """Until there is room. RemoteProtocolError, and the connection is cut, if the other end takes nothing."""
+        draining = asyncio.ensure_future(writer.drain())
+        try:
+            left = writer.transport.get_write_buffer_size()
+            while not (await asyncio.wait({draining}, timeout=self._stalled_s))[0]:
+                before, left = left, writer.transport.get_write_buffer_size()
+                if left >= before:
+                    writer.transport.abort()  # `close` would wait until all is taken.
+                    why = f"it took nothing for {self._stalled_s:g} s: the connection is cut"
+                    self.figures.refuse(why)
+                    raise RemoteProtocolError(why)
+            await draining
+        finally:
+            draining.cancel()
 
     # In.
 
@@ -276,7 +313,9 @@ class TcpTransport:
         if self._closing:  # It was let in just before the end: nobody is left to greet it.
             writer.close()
             return
-        self._keep(asyncio.create_task(self._accept(reader, writer)))
+        task = asyncio.create_task(self._accept(reader, writer))
+        task.add_done_callback(lambda _: writer.close())  # Also if it is cancelled before its first step.
+        self._keep(task)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sender = ""
@@ -295,8 +334,9 @@ class TcpTransport:
             await self._receive(sender, reader, session)
         except (RemoteProtocolError, TimeoutError) as error:
             why = str(error) or "it took too long to say who it is"
-            self.figures.refused[why[:100]] += 1
-            self._say(f"{self._identity.process}: a connection of {sender or 'somebody'} was refused: {why}")
+            self.figures.refuse(why)
+            known = Known(peer=sender, reason=why) if sender else Known(reason=why)
+            self._say("connection-refused", f"a connection of {sender or 'somebody'} was refused: {why}", known)
             with suppress(OSError):
                 writer.write(_framed(msgspec.msgpack.encode(_Welcome(refused=why[:200]))))
                 await asyncio.wait_for(writer.drain(), 1.0)
@@ -359,14 +399,14 @@ class TcpTransport:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _say(self, text: str) -> None:
+    def _say(self, event: LogEvent, text: str, known: Known) -> None:
         """Once a minute at most, each."""
         now = asyncio.get_running_loop().time()
         if now - self._said.get(text, -SAY_AGAIN_S) >= SAY_AGAIN_S:
             if len(self._said) > 1000:
                 self._said.clear()
             self._said[text] = now
-            log.warning("%s", text)
+            log.warning("%s: %s", self._identity.process, text, extra=self._log_fields(event, **known))
 
 
 class _Outgoing:
@@ -376,6 +416,7 @@ class _Outgoing:
         self.name: Final = name
         self.host: Final = host
         self.port: Final = port
+        self.address: Final = f"{host}:{port}"
         self.queue: Final[deque[bytes]] = deque()  # At most queue_packets_max and queue_bytes_max.
         self.bytes = 0
         self.filled: Final = asyncio.Event()
@@ -395,7 +436,7 @@ async def _read(reader: asyncio.StreamReader, limit: int) -> bytes:
 def _decoded(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # ValueError: not UTF-8.
         raise RemoteProtocolError("it does not speak as a member of a group does") from None
 
 
