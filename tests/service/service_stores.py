@@ -147,7 +147,7 @@ def _pages(ask: Callable[[str | None], dict[str, object]]) -> list[str]:
 
 
 def _cut(document: dict[str, object]) -> dict[str, object]:
-    messages = {key: sorted(document[key]) for key in ("in_flight", "lost")}  # type: ignore[call-overload]
+    messages = {key: sorted(document[key]) for key in ("in_flight", "unreceived")}  # type: ignore[call-overload]
     return {**document, **messages}
 
 
@@ -157,7 +157,7 @@ def _cut_of(history: History, method: str, *values: object) -> dict[str, object]
         "cut": dict(cut.cut),
         "front": [str(event) for event in cut.front],
         "in_flight": sorted(cut.in_flight),
-        "lost": sorted(cut.lost),
+        "unreceived": sorted(cut.unreceived),
         "consistent": cut.consistent,
     }
 

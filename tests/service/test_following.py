@@ -68,7 +68,7 @@ def test_a_notice_waits_while_stamps_are_raised_and_not_for_ever(tmp_path: Path)
         service.ingest.settle()
         (notice,) = following.page().notices
         assert (notice.document["event"]["id"], notice.document["complete"]) == ("b:40", True)
-        assert (notice.document["past_size"], len(notice.document["past"])) == (40, 25)
+        assert (notice.document["past"], len(notice.document["events"])) == (40, 25)
 
 
 def test_a_predicate_that_cannot_be_told_is_no_reason_to_be_silent(
@@ -91,10 +91,10 @@ def test_a_notice_is_bounded_and_says_what_it_leaves_out(tmp_path: Path) -> None
         following = Following(service.store, interest, after=service.store.cursor - 1)
         (notice,) = following.page().notices
         assert len(notice.body) <= NOTICE_BYTES_MAX
-        kept = len(notice.document["past"])
+        kept = len(notice.document["events"])
         assert 0 < kept < 99
-        assert notice.document["past"][-1]["id"] == "a:99"
-        assert notice.document["past_size"] == 99
+        assert notice.document["events"][-1]["id"] == "a:99"
+        assert notice.document["past"] == 99
         assert f"only the last {kept} events are shown" in notice.document["notes"][-1]
         assert len(Following(service.store, interest, after=50).page().notices) < 5  # A page is bounded too.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from beforehand.errors import InputError
 from beforehand.events import Event, Rejection
 from beforehand.history import History
 from beforehand.service import Ingest, Store
+from beforehand.service.http import combining
 from beforehand.service.http.combining import Batch, Combined
 from beforehand.service.http.limits import Limits
 from beforehand.service.ingest import Receipt
@@ -127,6 +129,52 @@ def test_what_is_being_decoded_is_waited_for_a_moment(tmp_path: Path) -> None:
         asyncio.run(scene())
 
     assert slow.groups == [2, 1, 1]
+
+
+def test_those_that_were_answered_together_are_waited_for_together(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.db") as store:
+        slow = Slow(Ingest(store))
+        slow.go.set()
+
+        async def scene() -> None:
+            way = combined(slow)
+            way._returning, way._returning_until = 2, time.monotonic() + 60  # Two were answered just now.
+            with way.coming():
+                pass
+            first = asyncio.create_task(way.report(events("p1")))
+            await asyncio.sleep(0.02)
+            assert slow.groups == []  # The other may come.
+            with way.coming():
+                await asyncio.sleep(0)
+            await asyncio.gather(first, way.report(events("p2")))
+            assert way._returning == 2
+            assert way._returning_until < time.monotonic() + 20
+
+        asyncio.run(scene())
+
+    assert slow.groups == [2]
+
+
+@pytest.mark.parametrize("answered", [1, 2])
+def test_one_that_comes_alone_or_late_is_not_held_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: int
+) -> None:
+    monkeypatch.setattr(combining, "LINGER_SECONDS", 60.0)
+    with Store(tmp_path / "store.db") as store:
+        slow = Slow(Ingest(store))
+        slow.go.set()
+
+        async def scene() -> None:
+            way = combined(slow)
+            late = time.monotonic() - (1 if answered > 1 else -60)
+            way._returning, way._returning_until = answered, late
+            with way.coming():
+                pass
+            await asyncio.wait_for(way.report(events("p1")), 20)
+
+        asyncio.run(scene())
+
+    assert slow.groups == [1]
 
 
 def test_together_they_are_no_larger_than_one_batch_may_be(tmp_path: Path) -> None:

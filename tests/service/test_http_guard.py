@@ -242,3 +242,17 @@ def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
             b"Content-Length: 100\r\n\r\n{"
         )
         assert b" 408 " in connection.recv(1_000)
+
+
+@pytest.mark.parametrize("path", ["/api/events", "/api/imports", "/v1/traces"])
+def test_a_client_that_goes_away_in_its_body_is_no_bug(
+    local: Running, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", local.port), timeout=10) as connection:
+        connection.sendall(head.encode() + b"[1,")
+        time.sleep(0.2)
+
+    assert local.ask("GET", "/api/status").status == 200
+    time.sleep(0.2)
+    assert "bug" not in caplog.text

@@ -126,6 +126,8 @@ def test_pages_go_on_where_the_last_one_ended(shop: Running, path: str, query: d
         ("/api/find", {"limit": 10**30}, 400, "limit"),
         ("/api/find", {"execution": "other"}, 400, "no execution 'other'"),
         ("/api/cut", {}, 400, "exactly one"),
+        ("/api/cut", {"cut": '{"web": 1, "web": 0}'}, 400, "twice"),
+        ("/api/export", {"source": "imp-1"}, 400, "is not exported"),
         ("/api/cut", {"at": "1", "cut": "{}"}, 400, "exactly one"),
         ("/api/cut", {"at": "yesterday"}, 400, "nanoseconds"),
         ("/api/cut", {"at": "9" * 19}, 400, "nanoseconds"),

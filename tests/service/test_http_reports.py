@@ -18,6 +18,7 @@ from beforehand.events import Event
 from beforehand.history import History
 from beforehand.reporting import Reporter
 from beforehand.service.http.limits import Limits
+from beforehand.service.http.reports import decompressed
 from random_histories import as_events, random_steps
 
 JSON = {"Content-Type": "application/json"}
@@ -92,6 +93,8 @@ def test_an_empty_body_is_nothing(small: Running) -> None:
         (gzip.compress(b"x" * 100)[:-9], GZIP, 400, "cut"),
         (b"x" * 200_001, NDJSON, 413, "200000 bytes"),
         (gzip.compress(b" " * 400_001), GZIP, 413, "400000 bytes, decompressed"),
+        (gzip.compress(b"") * 1_001, GZIP, 413, "1000 gzip members"),
+        (gzip.compress(b" ") + b"rest", GZIP, 400, "not gzip"),
         (b"{}\n" * 51, NDJSON, 413, "50 events"),
         (b"[" + b"{}," * 50 + b"{}]", JSON, 413, "50 events"),
         (b"\n" * 101, NDJSON, 413, "50 lines"),
@@ -116,6 +119,15 @@ def test_deep_brackets_in_an_array_are_the_fault_of_their_element(small: Running
 
     assert answer["stored"] == 1
     assert [one["at"] for one in answer["rejected"]] == [1]
+
+
+@pytest.mark.parametrize("members", [1, 2, 1_000])
+def test_a_gzipped_body_of_several_members_is_all_of_them(members: int) -> None:
+    whole = Random(members).randbytes(2_000_000)
+    size = len(whole) // members
+    body = b"".join(gzip.compress(whole[at : at + size], 1) for at in range(0, len(whole), size))
+
+    assert decompressed(body, "gzip", len(whole)) == whole
 
 
 def test_a_bomb_is_not_decompressed_beyond_the_limit(small: Running) -> None:

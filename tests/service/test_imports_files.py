@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -18,9 +19,12 @@ from beforehand.errors import InputError
 from beforehand.events import Event
 from beforehand.formats import to_json
 from beforehand.history import History
-from beforehand.service import imports
+from beforehand.service import Settings, imports
+from beforehand.service.http import Limits
 from beforehand.service.http.errors import HttpError
 from beforehand.service.imports import Imports
+from beforehand.service.parts import serve_store
+from beforehand.service.served import Hosts
 from history_directories import event_row, random_events
 
 SHIVIZ = r"""(?<host>\S*) (?<clock>{.*})\n(?<event>.*)
@@ -237,6 +241,23 @@ def test_imports_make_room_for_newer_ones_and_end_after_a_time(monkeypatch: pyte
     kept.close()
 
 
+def test_imports_that_nobody_asks_for_give_their_memory_back(tmp_path: Path) -> None:
+    now = 0.0
+    kept = Imports(clock=lambda: now)
+    first, second = (kept.take("a", SHIVIZ.encode())["source"] for _ in range(2))
+    now = imports.SECONDS_MAX
+    kept.questions(second)
+    now += 1
+    kept.forget_old()
+    assert list(kept._kept) == [second] != [first]
+    kept.close()
+    assert kept.take("a", SHIVIZ.encode())["events"] == 2  # It was being read when the service ended:
+    assert not kept._kept  # nobody will close it later.
+    with ExitStack() as stack:
+        _, chores = serve_store(tmp_path / "s.db", stack, hosts=Hosts(), limits=Limits(), settings=Settings())
+        assert "forgetting imports" in [chore.name for chore in chores]
+
+
 def test_imports_keep_no_more_events_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imports, "EVENTS_KEPT_MAX", 3)
     kept = Imports()
@@ -256,3 +277,22 @@ def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
         kept.take("a", b"hello")
     assert list(tmp_path.iterdir()) == []
     kept.close()
+
+
+@pytest.mark.parametrize("chosen", ["\0", "nonsense", "x" * 1_000])
+def test_a_format_that_there_is_not_is_refused_before_anything_is_read(importing: Imports, chosen: str) -> None:
+    with pytest.raises(InputError, match=r"no format .*: formats are native"):
+        importing.take("a.log", GOVECTOR.encode(), chosen=chosen)
+
+
+@pytest.mark.parametrize("value", [1, None])
+def test_parquet_whose_attributes_are_no_texts_is_refused_for_that(importing: Imports, value: int | None) -> None:
+    kind = pa.map_(pa.string(), pa.int64())
+    table = pa.table(
+        {"process": ["a"], "index": [1], "attributes": pa.array([[("x", value)]], type=kind)},
+    )
+    target = io.BytesIO()
+    pq.write_table(table, target)
+
+    with pytest.raises(InputError, match=r"row 0 is no event .attributes are texts"):
+        importing.take("events.parquet", target.getvalue())

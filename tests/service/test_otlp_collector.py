@@ -238,6 +238,13 @@ def test_a_trace_at_its_bound_is_closed_at_once_and_what_waits_is_bounded(tmp_pa
         assert collecting.take(body(span("a", at=(1, 2), traceId="f" * 32))) == 1
 
 
+def test_a_trace_with_too_many_bytes_is_closed_at_once_though_a_parent_is_not_there(tmp_path: Path) -> None:
+    with opened(tmp_path) as service:
+        collecting = Collecting(service, CollectorSettings(trace_bytes_max=200))
+        collecting.take(body(CALL[1] | {"resource": _resource("w" * 200)}))
+        assert collecting.after(0) == 1
+
+
 def test_a_span_that_comes_while_its_trace_is_closed_is_not_lost(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         collecting = Collecting(service)

@@ -32,7 +32,7 @@ def test_its_spans_are_events_in_the_right_order(tmp_path: Path) -> None:
         assert "Failed to export" not in done.stderr, done.stderr
         notice = stream.notice()
         assert notice["complete"], notice
-        past = notice["past"]
+        past = notice["events"]
         trace = notice["event"]["id"].partition("/")[0]
         shown = [(one["process"], one["attributes"]["phase"], one["name"]) for one in past]
         assert shown == [

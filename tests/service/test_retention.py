@@ -377,7 +377,7 @@ def test_entries_of_retired_processes_are_pruned_and_precedence_stays(tmp_path: 
         left = [one for one in reports if (one.process, one.index) in here(service)]
         assert len(left) > 100
         assert max(len(service.queries.event(one.id)["stamp"]) for one in left) < 50
-        assert service.queries.checks()["counts"]["clock"] == 0
+        assert service.queries.checks()["counts"]["clock"] == (0 if clocks else None)  # None: there are none.
         for one in left:
             assert service.queries.event(one.id)["state"] == "complete"
             for other in random.sample(left, 8):

@@ -17,6 +17,7 @@ from beforehand.errors import InputError
 from beforehand.events import Event
 from beforehand.formats import read_events, write_events
 from beforehand.history import History
+from beforehand.service import export
 from beforehand.service.export import exported, opened_to_read
 from random_histories import as_events, random_steps
 
@@ -61,6 +62,22 @@ def test_messages_that_were_rejected_are_left_out_and_waiting_events_are_not(tmp
         assert given["d:2"].name == "waits"
 
 
+def test_messages_that_were_rejected_are_looked_up_once_and_not_with_every_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_CHUNK", 1)
+    asked: list[str] = []
+    with opened(tmp_path) as service:
+        service.ingest.report(events("a1 !m", "b1 !m", "c1 !n", "d1 !n", "e1", "e2", "e3"))
+        with service.store.reading() as db:
+            db.set_trace_callback(asked.append)
+            lines = [(str(event.id), event.sends) for event in exported(db)]
+            db.set_trace_callback(None)
+    assert [sends for _, sends in lines] == [("m",), (), ("n",), (), (), (), ()]
+    assert sum("FROM rejected" in sql for sql in asked) == 1
+    assert sum("FROM sends" in sql for sql in asked) == 4
+
+
 def test_an_export_is_of_one_moment_though_reports_go_on(tmp_path: Path) -> None:
     with opened(tmp_path) as service:
         service.ingest.report(events(*[f"a{n}" for n in range(1, 3_001)]))
@@ -86,6 +103,15 @@ def test_what_is_no_store_is_refused_in_one_line(tmp_path: Path) -> None:
         done = CliRunner().invoke(beforehand, ["export", str(tmp_path / "store.db"), *arguments])
     assert str(done.exception) == "there is no execution 'no' in this store"
     assert not target.exists()
+
+
+def test_a_store_is_not_replaced_by_its_own_export(tmp_path: Path) -> None:
+    with opened(tmp_path):
+        store = tmp_path / "store.db"
+        kept = store.stat()
+        done = CliRunner().invoke(beforehand, ["export", str(store), "--as", "native", "--to", str(store)])
+        assert (done.exit_code, store.stat().st_ino) == (2, kept.st_ino)
+    assert "is what is exported: name another file" in done.output
 
 
 def test_over_http_all_lines_come_and_can_be_read(tmp_path: Path) -> None:

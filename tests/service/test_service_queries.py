@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
+import msgspec
 import pytest
 from service_stores import events, opened
 
@@ -82,6 +84,8 @@ def test_find_shows_waiting_events_at_their_own_time_and_says_their_state(tmp_pa
             "kind",
             "name",
             "time",
+            "sends",
+            "receives",
             "attributes",
             "state",
         }
@@ -167,7 +171,10 @@ def test_names_with_slashes_and_colons_are_found_and_ambiguous_ones_refused(tmp_
             service.queries.event(EventId("a", "b:c", 2))
 
 
-@pytest.mark.parametrize("cursor", ["x", "AAAA", "é", "kw==", "=" * 9])
+BEYOND = urlsafe_b64encode(msgspec.msgpack.encode((2**64 - 1, 1, "a", 1, ""))).decode()
+
+
+@pytest.mark.parametrize("cursor", ["x", "AAAA", "é", "kw==", "=" * 9, pytest.param(BEYOND, id="beyond 64 bits")])
 def test_a_cursor_that_is_none_is_one_line(tmp_path: Path, cursor: str) -> None:
     with opened(tmp_path) as service, pytest.raises(InputError, match="is no cursor"):
         service.queries.find(after=cursor)

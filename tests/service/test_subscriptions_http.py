@@ -16,7 +16,7 @@ def test_a_follower_gets_a_failure_with_what_led_to_it(tmp_path: Path) -> None:
         notice = stream.notice()
         assert notice["event"]["id"] == "web:2"
         assert notice["event"]["state"] == "complete"
-        assert [one["id"] for one in notice["past"]] == ["cart:1", "web:1"]
+        assert [one["id"] for one in notice["events"]] == ["cart:1", "web:1"]
         assert (notice["complete"], notice["missing"], notice["unsent"]) == (True, [], [])
         assert notice["subscription"] is None
         assert stream.last_id == str(notice["cursor"])
@@ -63,7 +63,7 @@ def test_a_client_that_comes_back_goes_on_exactly_where_it_was(tmp_path: Path) -
             assert stream.notice()["event"]["id"] == "a:3"
     with running(tmp_path) as service, listening(service.port, path, last_id=last) as stream:
         notice = stream.notice()
-        assert (notice["event"]["id"], notice["subscription"], notice["past"]) == ("a:3", made["id"], [])
+        assert (notice["event"]["id"], notice["subscription"], notice["events"]) == ("a:3", made["id"], [])
 
 
 def test_of_a_slow_start_nothing_is_missed_between_the_look_and_the_wait(tmp_path: Path) -> None:

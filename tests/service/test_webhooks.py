@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hmac
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -28,6 +31,7 @@ from beforehand.service.subscriptions import (
     parse_target,
 )
 from beforehand.service.subscriptions.addresses import RESOLVING_MAX, is_public
+from beforehand.service.subscriptions.posting import PostError, post
 
 
 @contextmanager
@@ -68,7 +72,7 @@ def test_a_notice_is_posted_once_and_signed(tmp_path: Path) -> None:
         assert post.headers["Beforehand-Cursor"] == str(post.json["cursor"])
         assert post.path == "/hook?x=1"
         assert post.json["event"]["id"] == "b:1"
-        assert [one["id"] for one in post.json["past"]] == ["a:1"]
+        assert [one["id"] for one in post.json["events"]] == ["a:1"]
         assert until(subscriptions, made.id, "sent").cursor >= post.json["cursor"]
     assert len(receiver.received) == 1
 
@@ -169,6 +173,56 @@ def test_an_answer_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
         made = subscriptions.add(Interest(), url=receiver.url)
         service.ingest.report(events("a1"))
         assert until(subscriptions, made.id, "sent").sent == 1
+
+
+def test_an_answer_that_announces_more_than_a_number_can_count_is_a_failure_like_others(tmp_path: Path) -> None:
+    with opened(tmp_path) as service, receiving() as receiver, delivering(service) as subscriptions:
+
+        def enormous(_: int, handler: BaseHTTPRequestHandler) -> None:
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"9" * 400 + b"\r\nx")
+
+        receiver.answer = enormous
+        made = subscriptions.add(Interest(), url=receiver.url)
+        service.ingest.report(events("a1"))
+        assert "no answer" in str(until(subscriptions, made.id, "error").error)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate")
+def test_over_tls_too_an_answer_that_drips_is_cut_at_the_end_of_its_time(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    over = threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError), listening.accept()[0] as line, server.wrap_socket(line, server_side=True) as secured:
+            secured.recv(65_536)
+            secured.sendall(b"HTTP/1.1 ")
+            while not over.wait(0.05):
+                secured.sendall(b"2")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        watch = threading.Timer(5, over.set)
+        watch.start()
+        begun = time.monotonic()
+        with pytest.raises(PostError, match="no answer from localhost"):
+            post(
+                f"https://localhost:{listening.getsockname()[1]}/hook",
+                b"{}",
+                {},
+                seconds_max=0.5,
+                allow_private=True,
+                context=ssl.create_default_context(cafile=certificate),
+            )
+        assert time.monotonic() - begun < 3
+        over.set()
+        watch.cancel()
+        thread.join()
 
 
 def test_a_webhook_goes_on_after_a_restart(tmp_path: Path) -> None:

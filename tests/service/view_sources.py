@@ -15,6 +15,7 @@ from service_stores import Service, feed
 
 from beforehand.events import Event
 from beforehand.history import History
+from beforehand.history.judging import judged_notes
 from beforehand.pipeline.schemas import VIOLATION
 from beforehand.pipeline.tables import write_parquet
 from beforehand.service.opened import open_history
@@ -27,7 +28,7 @@ from beforehand.service.views.stores import StoreSource
 from history_directories import make_pack_directory, random_events
 from pipeline.by_hand import cut_by_hand
 
-__all__ = ["WAYS", "Picture", "Way", "histories", "served"]
+__all__ = ["WAYS", "Picture", "Way", "histories", "served", "write_violations"]
 
 WAYS = ("store", "packs", "blocks", "memory")
 
@@ -81,7 +82,7 @@ def served(way: str, events: Sequence[Event], folder: Path) -> Iterator[Way]:
                 case = make_pack_directory([list(events)], folder, packs=2)
             else:
                 case = cut_by_hand([list(events)], folder, blocks=5, seed=3)
-            _write_violations(case.path, events)
+            write_violations(case.path, events)
             directory = open_history(case.path)
             viewer = Viewer(FrozenSource("directory", directory.queries, DrawnDirectory(directory)))
             made = Way(way, viewer, directory.queries)
@@ -89,7 +90,7 @@ def served(way: str, events: Sequence[Event], folder: Path) -> Iterator[Way]:
         yield made
 
 
-def _write_violations(path: Path, events: Sequence[Event]) -> None:
+def write_violations(path: Path, events: Sequence[Event]) -> None:
     """What the analysis would have written: what `History` finds."""
     found = History(events).check()
     rows = [
@@ -107,7 +108,9 @@ def _write_violations(path: Path, events: Sequence[Event]) -> None:
         old.unlink()
     write_parquet(pa.Table.from_pylist(rows, schema=VIOLATION), path / "violations" / "all.parquet")
     report = json.loads((path / "report.json").read_text())
-    (path / "report.json").write_text(json.dumps(report | {"violations": dict(found.counts)}))
+    judged = {kind: one.document() for kind, one in found.judged.items()}
+    told = {"violations": found.known, "judged": judged, "notes": judged_notes(found.judged)}
+    (path / "report.json").write_text(json.dumps(report | told))
 
 
 class Picture:

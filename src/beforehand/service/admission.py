@@ -27,6 +27,7 @@ from beforehand.formats import to_json
 from beforehand.service.ledger import Key, Ledger, Message, Pending
 from beforehand.service.records import content_of, decode_clock, decode_content, encode, values_of
 from beforehand.service.registry import Process
+from beforehand.service.reported_clocks import Told
 from beforehand.service.schema import CONFLICTED
 
 __all__ = ["EVENT_TOO_LARGE", "INDEX_TOO_LARGE", "NOT_UTF8", "TOO_MANY_PROCESSES", "Admission", "Holes", "Refusal"]
@@ -71,9 +72,7 @@ class Holes:
         self.intervals[at : at + 1] = [part for part in ((first, index - 1), (index + 1, last)) if part[0] <= part[1]]
 
 
-_Report = tuple[
-    Process, Event, bytes | None, bytes | None, int
-]  # With its content and its clock, encoded; its place.
+_Report = tuple[Process, Event, bytes | None, Told | None, int]  # With its content, its clock, its place.
 
 
 class Admission:
@@ -82,6 +81,7 @@ class Admission:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger: Final = ledger
         self._batch: dict[Key, Event] = {}  # What is new in this batch.
+        self._told: dict[tuple[str, str], Told] = {}  # The last clock of each process, within all limits.
         self._at = 0  # Where in the batch we are.
         self.refused: list[Refusal] = []
         self.places: list[int] = []  # Where the new events stood in the batch.
@@ -110,28 +110,37 @@ class Admission:
 
     def _within_limits(self, event: Event) -> _Report | None:
         """A report that is within all limits, else None."""
-        ledger, settings = self._ledger, self._ledger.settings
+        ledger, settings, clock = self._ledger, self._ledger.settings, event.clock
+        known = ledger.registry.known(event.execution)
+        told = self._told.get((event.execution, event.process)) if clock else None
+        if told is not None and clock and not told.is_also(clock, event.process):
+            told = None
+        named = told is not None or (known is not None and (not clock or clock.keys() <= known.members.keys()))
         try:
             content = content_of(event)
-            clock = None if event.clock is None else encode(dict(event.clock))
             size = len(event.name.encode()) + len(event.process.encode()) + len(event.execution.encode())
+            size += len(content or b"")
+            if clock is not None:
+                # What names only processes that are known is text, and seldom so long that it has to be measured.
+                most = known.clock_bytes_max(len(clock)) if named and known is not None else None
+                fits = most is not None and size + most <= settings.event_bytes_max
+                size += 0 if fits else len(encode(dict(clock)))
         except UnicodeEncodeError as error:
             detail = f"event {str(event.id)!a} holds text that UTF-8 cannot: {error.reason}"
             self._refuse(event, NOT_UTF8, detail)
             return None
-        size += len(content or b"") + len(clock or b"")
         if size > settings.event_bytes_max:
             detail = f"an event of {size} bytes, at most {settings.event_bytes_max} are taken: shorten its texts"
             self._refuse(event, EVENT_TOO_LARGE, detail)
             return None
-        largest = max(event.clock.values(), default=0) if event.clock else 0
+        largest = 0 if not clock else clock[event.process] if told is not None else max(clock.values())
         if event.index > settings.index_max or largest > settings.index_max:
             detail = f"index {max(event.index, largest)} is above {settings.index_max}: count from 1"
             self._refuse(event, INDEX_TOO_LARGE, detail)
             return None
         execution = ledger.registry.execution(ledger.db, event.execution)
-        if event.clock and not event.clock.keys() <= execution.members.keys():
-            for name in event.clock:
+        if clock and not named:
+            for name in clock:
                 if ledger.registry.process(ledger.db, execution, name, settings.processes_max) is None:
                     self._no_room(event, name)
                     return None
@@ -143,7 +152,9 @@ class Admission:
             detail = f"the events of {event.process[:100]!r} up to {process.removed} were removed: it comes too late"
             self._refuse(event, REMOVED, detail)
             return None
-        return process, event, content, clock, self._at
+        if clock and told is None:
+            told = self._told[event.execution, event.process] = Told(clock)
+        return process, event, content, told, self._at
 
     def _no_room(self, event: Event, process: str) -> None:
         limit = self._ledger.settings.processes_max
@@ -245,14 +256,14 @@ class Admission:
     # New events.
 
     def _pending(self, report: _Report, now: int) -> Pending:
-        process, event, content, clock, _ = report
+        process, event, content, told, _ = report
         pending = Pending(process, event.index, event.time, event.name, content)
         pending.sends, pending.receives, pending.since = event.sends, event.receives, now
         if event.clock is not None:
-            known = process.execution.unpruned(event.clock)
-            pending.reported = clock if known is event.clock else encode(dict(known))
-            pending.clock = process.execution.numbered(known)
-            pending.own = pending.clock.pop(process.id, 0)
+            if told is None or process.execution.pruned:
+                pending.report_clock(process.execution.unpruned(event.clock))
+            else:
+                told.tell(pending, event.clock)
         if process.pruned:  # It is back.
             process.pruned = False
             process.execution.pruned.discard(process.name)

@@ -16,7 +16,7 @@ from beforehand.service import deadlines
 from beforehand.service.finding import walk
 from beforehand.service.view import View
 
-__all__ = ["CELLS_MAX", "CHECKED_MAX", "accepted", "check"]
+__all__ = ["CELLS_MAX", "CHECKED_MAX", "accepted", "check", "rejected_messages"]
 
 CHECKED_MAX: Final = 100_000
 """Events that are judged together."""
@@ -30,6 +30,7 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
     # They compile kernels: not before they are asked for.
     from beforehand.formats.vector_logs.inference import infer_messages
     from beforehand.history import History
+    from beforehand.history.judging import judged_clocks, judged_notes, known_counts
 
     name = view.execution_name(execution)
     lanes = sum(member.events > 0 for member in view.members(execution).values())
@@ -42,9 +43,10 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
     (waiting,) = view.db.execute("SELECT count(*) FROM waits WHERE execution = ?", (execution,)).fetchone()
     if waiting:
         notes.append(f"{waiting} events wait for causes that are not here and were not judged")
-    events = accepted(view, execution, [view.event(row) for row in rows])
+    events = accepted(view, execution, [view.event(row) for row in rows], rejected_messages(view, execution))
     deadlines.check()
-    if any(event.clock is not None for event in events):
+    reporting = sum(event.clock is not None for event in events)
+    if reporting:
         events = [event for event in infer_messages(events) if isinstance(event, Event)]
     deadlines.check()
     # Clocks have been judged when the events were stamped; here they would be judged by messages alone.
@@ -79,18 +81,25 @@ def check(view: View, execution: int, *, delta_ns: int | None, limit: int) -> di
         }
         for process, (index, why) in list(firsts.items())[:limit]
     ]
+    told = {**found.judged, "clock": judged_clocks(events=len(events), clocks=max(reporting, min(len(clocks), 1)))}
     return {
-        "counts": {**found.counts, "clock": len(clocks)},
+        "counts": known_counts({**found.counts, "clock": len(clocks)}, told),
+        "judged": {kind: one.document() for kind, one in told.items()},
         "violations": violations,
-        "notes": [*notes, *found.notes],
+        "notes": [*notes, *found.notes, *judged_notes(told)],
     }
 
 
-def accepted(view: View, execution: int, events: list[Event]) -> list[Event]:
-    """The events without the sends and receives that were rejected."""
+def rejected_messages(view: View, execution: int) -> set[str]:
+    """The messages of an execution of which a send or a receive was rejected."""
     sql = "SELECT DISTINCT message FROM rejected WHERE execution = ? AND message IS NOT NULL"
-    name = view.execution_name(execution)
-    concerned = {message for (message,) in view.db.execute(sql, (name,))}
+    return {message for (message,) in view.db.execute(sql, (view.execution_name(execution),))}
+
+
+def accepted(view: View, execution: int, events: list[Event], rejected: set[str]) -> list[Event]:
+    """The events without the sends and receives that were rejected; `rejected_messages` are those to look at."""
+    named = {message for event in events for message in (*event.sends, *event.receives)}
+    concerned = named & rejected
     if not concerned:
         return events
     sent: dict[str, tuple[str, int]] = {}

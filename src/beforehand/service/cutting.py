@@ -46,7 +46,7 @@ def largest_consistent(view: View, cut: dict[int, int]) -> dict[int, int]:
 
 
 def describe(view: View, execution: int, cut: dict[int, int]) -> dict[str, Any]:
-    """A cut with its front, messages in flight and lost ones, sorted by their sends."""
+    """A cut with its front, messages in flight and unreceived ones, sorted by their sends."""
     members = sorted((m for m in view.members(execution).values() if m.events), key=lambda m: m.name)
     last = {m.id: view.last_here(m.id, cut.get(m.id, 0)) for m in members}
     front = [(m.id, last[m.id]) for m in members if last[m.id]]
@@ -57,7 +57,7 @@ def describe(view: View, execution: int, cut: dict[int, int]) -> dict[str, Any]:
         for process, known in view.stamp(row).entries.items()
     )
     flying: dict[str, tuple[str, int]] = {}
-    lost: dict[str, tuple[str, int]] = {}
+    unreceived: dict[str, tuple[str, int]] = {}
     sql = """
         SELECT s.message, s.process, s.idx, r.process, r.idx FROM sends s LEFT JOIN receives r
         ON r.execution = s.execution AND r.message = s.message AND NOT r.cut WHERE s.execution = ?"""
@@ -65,13 +65,13 @@ def describe(view: View, execution: int, cut: dict[int, int]) -> dict[str, Any]:
         if index > last[process]:
             continue
         if receiver is None:
-            lost[message] = (view.member(process).name, index)
+            unreceived[message] = (view.member(process).name, index)
         elif received > last[receiver]:
             flying[message] = (view.member(process).name, index)
     return {
         "cut": {m.name: last[m.id] for m in members},
         "front": [str(view.event_id(key)) for key in front],
         "in_flight": sorted(flying, key=lambda message: (flying[message], message)),
-        "lost": sorted(lost, key=lambda message: (lost[message], message)),
+        "unreceived": sorted(unreceived, key=lambda message: (unreceived[message], message)),
         "consistent": consistent,
     }

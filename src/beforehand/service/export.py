@@ -22,7 +22,7 @@ from typing import Final
 
 from beforehand.errors import InputError
 from beforehand.events import Event
-from beforehand.service.checking import accepted
+from beforehand.service.checking import accepted, rejected_messages
 from beforehand.service.finding import walk
 from beforehand.service.schema import create
 from beforehand.service.view import View
@@ -43,9 +43,9 @@ def exported(db: sqlite3.Connection, execution: str | None = None) -> Iterator[E
 
     def events() -> Iterator[Event]:
         for number in executions:
-            rows = walk(view, number, None, newest=False, waiting=True)
+            rows, rejected = walk(view, number, None, newest=False, waiting=True), rejected_messages(view, number)
             while chunk := list(islice(rows, _CHUNK)):
-                yield from accepted(view, number, [view.event(row) for row in chunk])
+                yield from accepted(view, number, [view.event(row) for row in chunk], rejected)
 
     return events()
 

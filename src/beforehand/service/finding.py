@@ -14,7 +14,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -46,10 +46,11 @@ PAGE_BYTES_MAX: Final = 16 << 20
 
 Where = Callable[[Event], bool]
 Place = tuple[int, int, str, int, str]  # Causal time, size of past, process, index, execution.
+_Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]  # What a store takes.
 Span = tuple[int, int, int]  # A process, and its indexes from the second up to before the third.
 
 _ENTRY_BYTES: Final = 16  # Of a clock.
-_cursor: Final = msgspec.msgpack.Decoder(Place)
+_cursor: Final = msgspec.msgpack.Decoder(tuple[_Number, _Number, str, _Number, str])
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,9 @@ from beforehand.pipeline.documents import event_record
 from beforehand.predicate import Predicate
 from beforehand.service.finding import Place, decode_cursor
 from beforehand.service.past import RANGES_MAX
-from beforehand.service.queries import PAGE_MAX
+from beforehand.service.queries import no_cut, page_size
 from beforehand.service.reaching import Reach
+from beforehand.service.schema import NO_TIME
 
 __all__ = ["Answers", "Found", "FrozenQueries", "Lacks", "NamedSpan", "Related", "holes_in"]
 
@@ -163,13 +164,13 @@ class FrozenQueries:
         execution: str | None = None,
         after: str | None = None,
     ) -> Document:
-        place, size = decode_cursor(after), _page_size(limit)
+        place, size = decode_cursor(after), page_size(limit)
         only = None if execution is None else self.answers.one_execution(execution)
         found = self.answers.page(only, where, place, limit=size, newest=True)
         return self._paged(found)
 
     def order(self, *, limit: int = 1_000, execution: str | None = None, after: str | None = None) -> Document:
-        place, size = decode_cursor(after), _page_size(limit)
+        place, size = decode_cursor(after), page_size(limit)
         only = self.answers.one_execution(execution)
         if only is None:
             return {"events": [], "more": False, "cursor": None}
@@ -184,7 +185,7 @@ class FrozenQueries:
             **_native(one),
             "id": str(one.id),
             "stamp": dict(sorted(self.answers.stamp(one.id).items())),
-            "causal_time": None if place[0] == -(2**63) else place[0],
+            "causal_time": None if place[0] == NO_TIME else place[0],
             "past_size": place[1],
             "arrival": None,
             "conflicts": [],
@@ -201,7 +202,7 @@ class FrozenQueries:
         process: str | None = None,
         complete: bool = False,
     ) -> Document:
-        size = _page_size(last, least=0)
+        size = page_size(last, least=0)
         one = self.answers.find_id(event)
         state = self.state(one)
         document: Document = {"event": str(one), "state": state, "complete": state == "complete"}
@@ -268,7 +269,7 @@ class FrozenQueries:
     # Judgement.
 
     def checks(self, *, execution: str | None = None, delta_ns: int | None = None, limit: int = 100) -> Document:
-        size = _page_size(limit, least=0)
+        size = page_size(limit, least=0)
         only = None if execution is None else self.answers.one_execution(execution)
         return self.answers.checks(only, delta_ns, size)
 
@@ -279,7 +280,7 @@ class FrozenQueries:
         return {**self._missing(only or "", upto, notes), "waiting": 0, "notes": notes}
 
     def rejected(self, *, limit: int = 100, after: int = 0) -> Document:
-        size = _page_size(limit)
+        size = page_size(limit)
         if after < 0:
             raise InputError(f"{after} is no cursor: give the one of the last answer, as it was")
         found, more = self.answers.rejected(size, after)
@@ -309,7 +310,7 @@ class FrozenQueries:
         return {"events": events, "more": found.after is not None, "cursor": _cursor(found.after)}
 
     def _spans(self, one: EventId, spans: Iterable[NamedSpan], limit: int, after: str | None, what: str) -> Document:
-        place, size = decode_cursor(after), _page_size(limit)
+        place, size = decode_cursor(after), page_size(limit)
         filled = [(process, first, end) for process, first, end in spans if first < end]
         found = Found((), None)
         if filled:
@@ -360,12 +361,6 @@ def holes_in(index: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     return [(int(whole[at]) + 1, int(whole[at + 1]) - 1) for at in gaps.tolist()]
 
 
-def _page_size(limit: int, *, least: int = 1) -> int:
-    if not least <= limit <= PAGE_MAX:
-        raise InputError(f"{limit} events are asked for: ask for {least} to {PAGE_MAX}")
-    return limit
-
-
 def _cursor(place: Place | None) -> str | None:
     return None if place is None else urlsafe_b64encode(msgspec.msgpack.encode(place)).decode()
 
@@ -377,11 +372,11 @@ def _native(event: Event) -> Document:
 
 def _cut_document(cut: Cut | None) -> Document:
     if cut is None:
-        return {"cut": {}, "front": [], "in_flight": [], "lost": [], "consistent": True}
+        return no_cut()
     return {
         "cut": dict(cut.cut),
         "front": [str(event) for event in cut.front],
         "in_flight": list(cut.in_flight),
-        "lost": list(cut.lost),
+        "unreceived": list(cut.unreceived),
         "consistent": cut.consistent,
     }

@@ -27,6 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from beforehand.errors import InputError
+from beforehand.formats.detection import FORMATS
 from beforehand.service.frozen import FrozenQueries
 from beforehand.service.http.errors import HttpError
 from beforehand.service.parsing import Parsed, suffix_of
@@ -72,11 +73,22 @@ class Imports:
         self._kept: Final[OrderedDict[str, _Import]] = OrderedDict()
         self._turns: Final = threading.Semaphore(WAITING_MAX + 1)
         self._reading: Final = threading.Lock()
+        self._closed = False
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             gone = list(self._kept.values())
             self._kept.clear()
+        for one in gone:
+            one.viewer.close()
+
+    def forget_old(self) -> None:
+        """Give back the memory of those that nobody has asked for in their time. Call it every minute or so."""
+        now = self._clock()
+        with self._lock:
+            old = [source for source, one in self._kept.items() if now - one.used > SECONDS_MAX]
+            gone = [self._kept.pop(source) for source in old]
         for one in gone:
             one.viewer.close()
 
@@ -145,6 +157,8 @@ class Imports:
         """Keep an import; what has to go for it."""
         gone = []
         with self._lock:
+            if self._closed:
+                return [new]
             self._kept[source] = new
             while len(self._kept) > 1:
                 _, oldest = next(iter(self._kept.items()))
@@ -159,11 +173,13 @@ class Imports:
 
     def _parsed(self, name: str, content: bytes, chosen: str | None) -> tuple[Parsed, int]:
         """What the file holds, and how many bytes that is."""
+        if chosen and chosen not in FORMATS:
+            raise InputError(f"no format {_shown(chosen)[:40]!r}: formats are {', '.join(FORMATS)}")
         with tempfile.TemporaryDirectory(prefix="beforehand-import-") as folder:
             path = Path(folder) / f"file{suffix_of(content)}"
             path.write_bytes(content)
             command = [sys.executable, "-P", "-m", "beforehand.service.parsing", str(path), _shown(name)]
-            command += [(chosen or "")[:40], str(self._events_max)]
+            command += [chosen or "", str(self._events_max)]
             try:
                 done = subprocess.run(  # noqa: S603
                     command,
@@ -182,10 +198,10 @@ class Imports:
                 ) from None
         try:
             return msgspec.msgpack.decode(done.stdout, type=Parsed), len(done.stdout)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError):
+            why = "its reader failed" if done.returncode == 1 else "it takes too much memory"  # 1: by an exception.
             raise InputError(
-                f"{_shown(name)} could not be read: it takes too much memory; analyze it, and open the history "
-                "directory"
+                f"{_shown(name)} could not be read: {why}; analyze it, and open the history directory"
             ) from None
 
 

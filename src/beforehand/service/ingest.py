@@ -25,6 +25,7 @@ from beforehand.events import Event, Rejection
 from beforehand.service.admission import Admission, Refusal
 from beforehand.service.completing import Completing
 from beforehand.service.ledger import Key, Ledger, Pending
+from beforehand.service.messages import Messages
 from beforehand.service.observer import Observer
 from beforehand.service.raising import Raising
 from beforehand.service.registry import Registry
@@ -64,6 +65,7 @@ class Ingest:
         self._registry: Final = Registry()
         self._stamps: Final = Stamps(store.settings.stamps_kept)
         self._waiting: Final = Waiting(store.settings.waiting_kept)
+        self._messages: Final = Messages()
 
     def report(self, reports: Sequence[Event | Rejection]) -> Receipt:
         """Store a batch: events, and what a reader rejected. `InputError` if it is too large; then it is not."""
@@ -122,7 +124,8 @@ class Ingest:
         with self._turn:
             try:
                 with self._store.transaction() as db:
-                    ledger = Ledger(db, self._registry, self._stamps, self._waiting, self._store.settings)
+                    known = (self._registry, self._stamps, self._waiting, self._messages)
+                    ledger = Ledger(db, *known, self._store.settings)
                     found = self._ingest(ledger, batches, now)
                     if also is not None:
                         also(db)
@@ -136,6 +139,7 @@ class Ingest:
         self._registry.forget()
         self._stamps.forget()
         self._waiting.forget()
+        self._messages.forget()
 
     def _ingest(
         self, ledger: Ledger, batches: Sequence[Sequence[Event | Rejection]], now: int | None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
 from beforehand.events import EventId, Rejection
-from beforehand.service.records import Entries, decode_clock, decode_content, values_of
+from beforehand.service.messages import Messages
+from beforehand.service.records import Entries, decode_clock, decode_content, encode, values_of
 from beforehand.service.registry import Process, Registry
 from beforehand.service.settings import Settings
 from beforehand.service.stamps import Stamps
@@ -34,6 +35,7 @@ class Pending:
         "clock",
         "content",
         "deaf",
+        "exact",
         "expired",
         "index",
         "key",
@@ -42,6 +44,7 @@ class Pending:
         "process",
         "receives",
         "reported",
+        "said",
         "sends",
         "since",
         "stored",
@@ -59,7 +62,9 @@ class Pending:
         self.receives: tuple[str, ...] = ()  # Likewise.
         self.clock: Entries | None = None  # As reported, without the own entry and zeros.
         self.own = 0  # The own entry of the reported clock.
-        self.reported: bytes | None = None  # The reported clock as it came.
+        self.exact = False  # The reported clock has no zeros.
+        self.said: Mapping[str, int] | None = None  # The reported clock as it came, until it is encoded.
+        self.reported: bytes | None = None  # The same, encoded.
         self.arrival = 0
         self.since = 0  # When it began to wait.
         self.expired = False  # Its deadline has passed: what is missing is given up.
@@ -70,12 +75,31 @@ class Pending:
     def id(self) -> EventId:
         return EventId(self.process.execution.name, self.process.name, self.index)
 
+    def report_clock(self, clock: Mapping[str, int]) -> None:
+        """It came with this clock, whose processes all were asked for."""
+        self.said = clock
+        self.clock = numbered = self.process.execution.numbered(clock)
+        self.exact = len(numbered) == len(clock)
+        self.own = numbered.pop(self.process.id, 0)
+
+    def encoded_clock(self) -> bytes | None:
+        """The reported clock as it is stored. Most clocks are the stamp and are never encoded."""
+        if self.said is not None:
+            self.reported, self.said = encode(dict(self.said)), None
+        return self.reported
+
 
 class Ledger:
     """One transaction. `flush` writes all of it; before, nothing of what was gathered is in the tables."""
 
     def __init__(
-        self, db: sqlite3.Connection, registry: Registry, stamps: Stamps, waiting: Waiting, settings: Settings
+        self,
+        db: sqlite3.Connection,
+        registry: Registry,
+        stamps: Stamps,
+        waiting: Waiting,
+        messages: Messages,
+        settings: Settings,
     ) -> None:
         self.db: Final = db
         self.registry: Final = registry
@@ -85,8 +109,10 @@ class Ledger:
         (seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM journal").fetchone()
         self.seq = int(seq)  # The number of the last entry of the journal.
         self.steps = settings.steps_max  # What may still be done beyond the batch.
-        self.senders: dict[Message, Key] = {}  # All that are here, of the messages asked for.
-        self.receivers: dict[Message, dict[int, tuple[int, bool]]] = {}  # Process to index, and whether it was cut.
+        self._messages: Final = messages
+        messages.shrink()
+        self.senders: Final = messages.senders
+        self.receivers: Final = messages.receivers
         self.events: list[tuple[Any, ...]] = []
         self.stamped: list[tuple[Any, ...]] = []  # Events that were in the store, waiting.
         self.journal: list[tuple[int, int, int, int]] = []
@@ -140,9 +166,7 @@ class Ledger:
 
     def look_up(self, messages: set[Message]) -> None:
         """Learn who sends and who receives these messages."""
-        asked = [message for message in messages if message not in self.receivers]
-        for message in asked:
-            self.receivers[message] = {}
+        asked = self._messages.ask(messages)
         sql = """
             SELECT s.execution, s.message, s.process, s.idx
             FROM v CROSS JOIN sends s ON s.execution = v.a AND s.message = v.b"""
@@ -153,6 +177,7 @@ class Ledger:
             FROM v CROSS JOIN receives r ON r.execution = v.a AND r.message = v.b"""
         for execution, message, process, index, cut in values_of(self.db, sql, asked):
             self.receivers[execution, message][process] = (index, bool(cut))
+            self._messages.weigh(1)
 
     def load(self, keys: list[Key]) -> list[Pending]:
         """Events that wait in the store. They are in no order."""
@@ -194,6 +219,7 @@ class Ledger:
     def flush(self) -> None:
         """Write what was gathered."""
         db = self.db
+        self._messages.weigh(len(self.receives))
         db.executemany(f"INSERT INTO events VALUES({', '.join('?' * 14)})", self.events)
         db.executemany(
             """
@@ -219,15 +245,14 @@ class Ledger:
             rows.clear()
 
     def _clocked(self, event: Pending, clock: bytes) -> None:
-        event.reported = clock
         named = decode_clock(clock)
         execution = event.process.execution
         if not named.keys() <= execution.ids.keys():  # Memory forgot them; they were made when the report came.
             for name in named:
                 process = self.registry.process(self.db, execution, name, self.settings.processes_max)
                 assert process is not None
-        event.clock = execution.numbered(named)
-        event.own = event.clock.pop(event.process.id, 0)
+        event.report_clock(named)
+        event.said, event.reported = None, clock
 
 
 def _text(text: str) -> str:

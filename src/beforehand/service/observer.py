@@ -143,12 +143,21 @@ class Observer:
                 causes.append(sent)
         named: list[Key] = []
         claims: list[Key] = []
+        merged: tuple[Stamp, Entries] | None = None
         if event.clock is not None and not event.deaf:
-            unsure: list[Key] = []
-            if not self._name(event, stamp.entries, named, unsure, claims):
-                return
-            complete = complete and not unsure and not claims
-        made, changed = self._merge(event, stamp, causes, named)
+            if complete:
+                # All that complete causes know is complete: a clock that says the same names nothing to look for.
+                merged = self._merge(event, stamp, causes, named)
+            if merged is not None and (merged[0].entries is event.clock or merged[0].entries == event.clock):
+                # From here on they are one, so that it is seen at once that the next event has the same clock.
+                merged = Stamp(event.clock, merged[0].total, merged[0].time), merged[1]
+            else:
+                merged = None
+                unsure: list[Key] = []
+                if not self._name(event, stamp.entries, named, unsure, claims):
+                    return
+                complete = complete and not unsure and not claims
+        made, changed = merged or self._merge(event, stamp, causes, named)
         if not self._finish(event, before, made, changed, complete=complete):
             judge(self._ledger, event, made)
         for claim in claims:
@@ -193,6 +202,8 @@ class Observer:
             return WAITING
         if key in self._ledger.stamps:
             return STAMPED
+        if key in self._ledger.waiting:
+            return WAITING
         if index > process.newest:
             return _ABSENT
         row = self._ledger.db.execute("SELECT state FROM events WHERE process = ? AND idx = ?", key).fetchone()
@@ -215,7 +226,7 @@ class Observer:
         """All causes have their stamps: the maximum of them, and what changed against the event before."""
         ledger, process = self._ledger, event.process
         time = stamp.time if event.time is None else max(stamp.time, event.time)
-        entries, changed, total = stamp.entries, _NO_ENTRIES, stamp.total
+        entries, changed = stamp.entries, _NO_ENTRIES
         for keys in (causes, named):  # Messages first: they tell most of what a clock names.
             unknown = [key for key in keys if key[1] > entries.get(key[0], 0)]
             if len(unknown) > 1:
@@ -229,16 +240,13 @@ class Observer:
                 if key[0] == process.id or cause.entries.get(process.id, 0) >= event.index:
                     self._refuse_cycle(event, key)  # It knows this event, which had been given up.
                     continue
-                if changed is _NO_ENTRIES:
-                    entries, changed = dict(entries), {}
                 time = max(time, cause.time)
-                total += key[1] - entries.get(key[0], 0)
-                entries[key[0]] = changed[key[0]] = key[1]
-                for other, known in cause.entries.items():
-                    old = entries.get(other, 0)
-                    if known > old and other != process.id:
-                        total += known - old
-                        entries[other] = changed[other] = known
+                before = entries.get
+                learnt = {key[0]: key[1]}
+                learnt.update([entry for entry in cause.entries.items() if entry[1] > before(entry[0], 0)])
+                learnt.pop(process.id, None)
+                entries, changed = {**entries, **learnt}, {**changed, **learnt}
+        total = stamp.total if changed is _NO_ENTRIES else sum(entries.values())
         return Stamp(entries, total, time), changed
 
     def _finish(self, event: Pending, before: int, stamp: Stamp, changed: Entries, *, complete: bool) -> bool:
@@ -257,7 +265,7 @@ class Observer:
             process.rows = 0
         data = encode(stamp.entries) if full else encode(changed) if changed else None
         equal = event.clock is not None and is_stamp(event, stamp)
-        clock = None if equal else event.reported
+        clock = None if equal else event.encoded_clock()
         row = (clock, int(event.clock is not None), stamp.time, stamp.total + event.index, int(full), data, *key)
         what = PLACED | (COMPLETED if complete else 0)
         if event.stored:
@@ -394,7 +402,7 @@ class Observer:
                 event.time,
                 event.name,
                 event.content,
-                event.reported,
+                event.encoded_clock(),
                 int(event.clock is not None),
                 time,
                 event.index,

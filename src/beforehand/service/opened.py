@@ -19,6 +19,7 @@ import numpy as np
 
 from beforehand.events import Event, EventId
 from beforehand.history import Cut, Explanation
+from beforehand.history.judging import Judged, judged_notes, known_counts
 from beforehand.history.kernels import NO_TIME
 from beforehand.pipeline.schemas import (
     CAUSAL_TIME,
@@ -36,7 +37,13 @@ from beforehand.pipeline.schemas import (
 from beforehand.pipeline.stored import StoredHistory
 from beforehand.pipeline.stored import cutting as block_cuts
 from beforehand.pipeline.stored.arrays import open_parquet, reading
-from beforehand.pipeline.stored.checking import found_violations, temporal_violations
+from beforehand.pipeline.stored.checking import (
+    found_violations,
+    judged_in,
+    judged_of,
+    temporal_judged,
+    temporal_violations,
+)
 from beforehand.pipeline.stored.conditions import Condition, condition_of
 from beforehand.pipeline.stored.records import EVENT_COLUMNS, event_of
 from beforehand.predicate import Predicate
@@ -256,6 +263,7 @@ class Directory(Answers):
         with self.asked() as history:
             found = history.report.get("violations")
             counts: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
+            judged = judged_of(history.report)
             notes = [str(note) for note in history.report.get("notes") or []]
             listed = []
             kinds: dict[str, int] = dict.fromkeys(counts, 0)
@@ -265,11 +273,20 @@ class Directory(Answers):
                     if kinds[str(one["kind"])] <= limit:
                         listed.append(one)
             if execution is not None and history.executions > 1:
-                counts = dict(kinds)
-                notes = ["counts are of the witnesses that the analysis kept, in this execution"]
+                here = judged_in(history.scanner, execution)
+                if here["total"].judged and "total" in judged and not judged["total"].judged:  # It was given up.
+                    here["total"] = Judged(0, here["total"].of, judged["total"].why)
+                judged = here
+                counts = dict(known_counts(kinds, judged))
+                notes = [
+                    "counts are of the witnesses that the analysis kept, in this execution",
+                    *judged_notes(judged),
+                ]
             if delta_ns is not None:
                 counts["temporal"], late, more = temporal_violations(history.scanner, delta_ns, limit)
-                notes += more
+                judged["temporal"] = temporal_judged(history.scanner)
+                counts |= known_counts({"temporal": counts["temporal"]}, judged)
+                notes += more + judged_notes({"temporal": judged["temporal"]})
                 listed += [
                     {
                         "execution": one.events[-1].execution,
@@ -282,7 +299,8 @@ class Directory(Answers):
                     for one in late
                     if execution is None or one.events[-1].execution == execution
                 ]
-            return {"counts": counts, "violations": listed, "notes": notes}
+            told = {kind: one.document() for kind, one in judged.items()}
+            return {"counts": counts, "judged": told, "violations": listed, "notes": notes}
 
     def rejected(self, limit: int, after: int) -> tuple[list[dict[str, Any]], bool]:
         with self.asked() as history:

@@ -29,7 +29,6 @@ refusing what comes late would lose the root of every long trace.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
@@ -60,7 +59,6 @@ _CLOSED_AT_ONCE: Final = 200  # Traces that one call closes.
 _FORGOTTEN_AT_ONCE: Final = 1_000
 _LONE_AT_ONCE: Final = 10_000
 
-_TRACE: Final = re.compile("[0-9a-f]{16,32}")  # As `canonical_id` writes them.
 _encoder: Final = msgspec.msgpack.Encoder()
 _span: Final = msgspec.msgpack.Decoder(Span)
 _log: Final = msgspec.msgpack.Decoder(LogRecord)
@@ -211,16 +209,17 @@ class Collector:
 
     def _close(self, trace: str, now: int) -> bool:
         with self._store.reading() as db:
-            row = db.execute("SELECT begun, heard, records FROM traces WHERE trace = ?", (trace,)).fetchone()
+            sql = "SELECT begun, heard, records, bytes FROM traces WHERE trace = ?"
+            row = db.execute(sql, (trace,)).fetchone()
             sql = "SELECT record FROM spans WHERE trace = ? AND record IS NOT NULL"
             spans, logs = _decoded(record for (record,) in db.execute(sql, (trace,)))
             if row is None:
                 return False
-            begun, heard, count = row
+            begun, heard, count, size = row
             spans = [_unlinked(span) for span in spans]
             laned = laned_late(db, spans, logs, trace)
             wait = min(heard + self.settings.orphaned_ns, begun + self.settings.open_ns)
-            is_full = count >= self.settings.trace_records_max
+            is_full = count >= self.settings.trace_records_max or size >= self.settings.trace_bytes_max
             if laned is None and now < wait and not is_full and _is_orphaned(spans):
                 self._put_off(trace, wait)
                 return False
@@ -251,12 +250,14 @@ class Collector:
             rows = db.execute(sql, (_LONE_AT_ONCE,)).fetchall()
             if not rows:
                 return
-            lanes: dict[str, int] = dict(db.execute("SELECT process, last FROM lanes"))
-        _, logs = _decoded(record for _, record in rows)
+            _, logs = _decoded(record for _, record in rows)
+            sql = "SELECT last FROM lanes WHERE process = ?"  # Of those that are here only: all of them may be many.
+            found = {process: db.execute(sql, (process,)).fetchone() for process in map(process_of, logs)}
+        lanes = {process: 0 if row is None else int(row[0]) for process, row in found.items()}
         events: list[Event] = []
         for log in sorted(logs, key=lambda log: (log.time_ns is None, log.time_ns or 0)):
             process = process_of(log)
-            lanes[process] = lanes.get(process, 0) + 1
+            lanes[process] += 1
             (made,) = spans_to_events([], [log], execution=LOGS).events
             events.append(replace(made, process=process, index=lanes[process]))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -266,11 +266,18 @@ def _parquet(path: Path, events_max: int) -> Iterator[Event]:
                 receives=tuple(row.get("receives") or ()),
                 time=row.get("time"),
                 name=row.get("name") or "",
-                attributes=dict(row.get("attributes") or ()),
+                attributes=_attributes(row),
                 clock=None if row.get("clock") is None else dict(row["clock"]),
             )
         except (TypeError, ValueError) as error:
             raise InputError(f"{path}: row {number} is no event ({error}): write it again") from None
+
+
+def _attributes(row: Mapping[str, Any]) -> dict[str, str]:
+    found = dict(row.get("attributes") or ())
+    if not all(isinstance(text, str) for item in found.items() for text in item):
+        raise ValueError("attributes are texts")
+    return found
 
 
 def _bounded() -> None:

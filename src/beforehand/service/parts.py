@@ -30,6 +30,7 @@ from beforehand.service.views import Viewer
 __all__ = ["Chore", "serve_directory", "serve_store"]
 
 _EVERY_SECONDS: Final = 1.0
+_MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,13 @@ def serve_store(
     stack.callback(deliverer.close)
     deliverer.start()
     views = _opened(Viewer(StoreSource(store)), stack)
+    imports = _imports(stack)
     served = Served(
         store=store,
         ingest=ingest,
         queries=Queries(store),
         views=views,
-        imports=_imports(stack),
+        imports=imports,
         subscriptions=subscriptions,
         collector=collector,
         tokens=tokens,
@@ -83,6 +85,7 @@ def serve_store(
         Chore(_EVERY_SECONDS, partial(ingest.settle, stopping=served.stopping.is_set), "settling the store"),
         Chore(_EVERY_SECONDS, retention.run, "removing old events"),
         Chore(_EVERY_SECONDS, tokens.refresh, "reading the tokens"),
+        Chore(_MINUTE, imports.forget_old, "forgetting imports"),
     ]
 
 
@@ -94,16 +97,20 @@ def serve_directory(path: Path, stack: ExitStack, *, hosts: Hosts, limits: Limit
 
     directory = open_history(path)
     tokens, audit = _access(path, stack)
+    imports = _imports(stack)
     served = Served(
         queries=directory.queries,
         views=_opened(Viewer(FrozenSource("directory", directory.queries, DrawnDirectory(directory))), stack),
-        imports=_imports(stack),
+        imports=imports,
         tokens=tokens,
         audit=audit,
         hosts=hosts,
         limits=limits,
     )
-    return served, [Chore(_EVERY_SECONDS, tokens.refresh, "reading the tokens")]
+    return served, [
+        Chore(_EVERY_SECONDS, tokens.refresh, "reading the tokens"),
+        Chore(_MINUTE, imports.forget_old, "forgetting imports"),
+    ]
 
 
 def _opened(views: Viewer, stack: ExitStack) -> Viewer:

@@ -40,7 +40,7 @@ from beforehand.service.schema import NO_TIME, STAMPED
 from beforehand.service.store import Store
 from beforehand.service.view import SEARCH_MAX, Row, View
 
-__all__ = ["PAGE_MAX", "Queries"]
+__all__ = ["PAGE_MAX", "Queries", "no_cut", "page_size"]
 
 PAGE_MAX: Final = 10_000
 """Events that one answer holds at most."""
@@ -74,7 +74,7 @@ class Queries:
             view = View(db)
             only = None if execution is None else view.one_execution(execution)
             rows = finding.walk(view, only, place, newest=True, waiting=True)
-            return _paged(view, finding.page(view, rows, _page_size(limit), where))
+            return _paged(view, finding.page(view, rows, page_size(limit), where))
 
     def order(self, *, limit: int = 1_000, execution: str | None = None, after: str | None = None) -> Document:
         """A window of the deterministic run, oldest first: `events` in the native format with `id`, and `cursor`.
@@ -88,7 +88,7 @@ class Queries:
             if only is None:
                 return {"events": [], "more": False, "cursor": None}
             rows = finding.walk(view, only, place, newest=False, waiting=False)
-            found = finding.page(view, rows, _page_size(limit), None)
+            found = finding.page(view, rows, page_size(limit), None)
             events = [{"id": str(view.event_id(row.key)), **_native(view, row)} for row in found.rows]
             return {"events": events, "more": found.cursor is not None, "cursor": found.cursor}
 
@@ -127,7 +127,7 @@ class Queries:
         With `complete`, an event that is not complete gets no answer yet: `past` and `events` are null, and `missing`
         says what is waited for.
         """
-        size = _page_size(last, least=0)
+        size = page_size(last, least=0)
         with self._store.reading() as db:
             view = View(db)
             row = view.resolve(event)
@@ -195,7 +195,7 @@ class Queries:
             view = View(db)
             only = view.one_execution(execution)
             if only is None:
-                return {"cut": {}, "front": [], "in_flight": [], "lost": [], "consistent": True}
+                return no_cut()
             inside = cutting.largest_consistent(view, cutting.prefix_at(view, only, time))
             return cutting.describe(view, only, inside)
 
@@ -228,7 +228,7 @@ class Queries:
             if min(cut.values(), default=0) < 0:
                 raise InputError("the cut has a negative index: indexes count from 1, and 0 stands for none")
             if only is None:
-                return {"cut": {}, "front": [], "in_flight": [], "lost": [], "consistent": True}
+                return no_cut()
             return cutting.describe(view, only, {ids[name]: index for name, index in cut.items()})
 
     # Judgement.
@@ -239,8 +239,8 @@ class Queries:
             view = View(db)
             only = view.one_execution(execution)
             if only is None:
-                return {"counts": {}, "violations": [], "notes": ["there are no events"]}
-            return check(view, only, delta_ns=delta_ns, limit=_page_size(limit, least=0))
+                return {"counts": {}, "judged": {}, "violations": [], "notes": ["there are no events"]}
+            return check(view, only, delta_ns=delta_ns, limit=page_size(limit, least=0))
 
     def missing(self, *, execution: str | None = None) -> Document:
         """What is not here though something depends on it, and how many events wait."""
@@ -263,7 +263,7 @@ class Queries:
 
     def rejected(self, *, limit: int = 100, after: int = 0) -> Document:
         """What was refused and why, in the order in which it was."""
-        size = _page_size(limit)
+        size = page_size(limit)
         sql = """
             SELECT id, execution, reason, detail, message, events, text, file, line, "offset" FROM rejected
             WHERE id > ? ORDER BY id LIMIT ?"""
@@ -316,7 +316,7 @@ class Queries:
     def _spans(
         self, view: View, row: Row, spans: list[finding.Span], limit: int, after: finding.Place | None, what: str
     ) -> Document:
-        found = finding.page(view, finding.spans_in_order(view, spans, after), _page_size(limit), None)
+        found = finding.page(view, finding.spans_in_order(view, spans, after), page_size(limit), None)
         count = 0
         for process, first, end in spans:
             count += view.present(process, end - 1) - view.present(process, first - 1)
@@ -325,10 +325,16 @@ class Queries:
         return {"event": str(view.event_id(row.key)), what: count, **_paged(view, found)}
 
 
-def _page_size(limit: int, *, least: int = 1) -> int:
+def page_size(limit: int, *, least: int = 1) -> int:
+    """How many events are asked for; `InputError` if an answer does not hold as many."""
     if not least <= limit <= PAGE_MAX:
         raise InputError(f"{limit} events are asked for: ask for {least} to {PAGE_MAX}")
     return limit
+
+
+def no_cut() -> Document:
+    """The cut of a history without events."""
+    return {"cut": {}, "front": [], "in_flight": [], "unreceived": [], "consistent": True}
 
 
 def _some(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[list[tuple[Any, ...]], bool]:

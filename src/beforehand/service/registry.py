@@ -28,6 +28,7 @@ class Execution:
         "latest",
         "members",
         "name",
+        "named_bytes",
         "number",
         "pruned",
         "raising",
@@ -53,6 +54,7 @@ class Execution:
         self.raising = bool(raising)
         self.members: dict[str, Process] = {}  # Those that were asked for.
         self.ids: dict[str, int] = {}  # The numbers of the same.
+        self.named_bytes = 0  # Of the same, their names.
         self.pruned: set[str] = set()  # Of the same, those that no stamp has an entry for.
         self.whole = False  # Nothing of it is in the store that is not in `members`.
         self.dirty = False
@@ -71,6 +73,10 @@ class Execution:
         """A clock by the numbers of its processes, which all were asked for; without zeros."""
         found = dict(zip(map(self.ids.__getitem__, clock), clock.values(), strict=True))
         return {process: count for process, count in found.items() if count} if 0 in found.values() else found
+
+    def clock_bytes_max(self, entries: int) -> int:
+        """The most that a clock of so many entries takes, encoded, if all its processes were asked for."""
+        return self.named_bytes + 14 * entries + 5  # Heads of the map and of names take 5 bytes at most, a number 9.
 
     def touch(self) -> None:
         """It has changed: `flush` will write it."""
@@ -152,6 +158,10 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._processes) + len(self._executions)
+
+    def known(self, name: str) -> Execution | None:
+        """The execution of this name if it was asked for lately."""
+        return self._executions.get(name)
 
     def execution(self, db: sqlite3.Connection, name: str) -> Execution:
         """The execution of this name; it is made if it is new."""
@@ -237,6 +247,7 @@ class Registry:
         process = Process(self._changed, row[0], execution, str(row[2]), *[int(value) for value in row[3:]])
         execution.members[process.name] = self._processes[process.id] = process
         execution.ids[process.name] = process.id
+        execution.named_bytes += len(process.name.encode())
         if process.pruned:
             execution.pruned.add(process.name)
         return process

@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from beforehand.errors import InputError, UnknownEventError
 from beforehand.events import INDEX_MAX, Event, EventId, Rejection
+from beforehand.formats.failing import is_failure
 from beforehand.history import Cut, Explanation, History
+from beforehand.history.judging import judged_notes
 from beforehand.history.kernels import NO_TIME
 from beforehand.predicate import Predicate
 from beforehand.service.deadlines import check
@@ -69,6 +71,9 @@ class Remembered(Answers):
             found += history.rejections
             self._runs[execution] = [(_place(history, event), event) for event in history.order()]
         self.rejections: Final = tuple(found)
+        self._failures: Final = {
+            execution: sum(is_failure(event.attributes) for _, event in run) for execution, run in self._runs.items()
+        }
         self._all: Final = sorted((one for run in self._runs.values() for one in run), key=_key)
         self.queries: Final = FrozenQueries(self)
 
@@ -96,7 +101,7 @@ class Remembered(Answers):
 
     def executions(self, most: int) -> Executions:
         named = sorted(self._runs, key=lambda execution: (-self._runs[execution][-1][0][0], execution))
-        return Executions([(name, len(self._runs[name])) for name in named[:most]], len(named) > most)
+        return Executions([(name, len(self._runs[name])) for name in named[:most]], len(named) > most, self._failures)
 
     def lanes(self, execution: str, axis: Axis | None) -> Lanes:
         return lanes_of_history(self.history(execution), axis)
@@ -265,7 +270,7 @@ class Remembered(Answers):
     def checks(self, execution: str | None, delta_ns: int | None, limit: int) -> dict[str, Any]:
         name = self.one_execution(execution)
         if name is None:
-            return {"counts": {}, "violations": [], "notes": ["there are no events"]}
+            return {"counts": {}, "judged": {}, "violations": [], "notes": ["there are no events"]}
         found = self.history(name).check(delta_ns=delta_ns, limit=limit)
         violations = [
             {
@@ -278,7 +283,12 @@ class Remembered(Answers):
             }
             for one in found.violations
         ]
-        return {"counts": dict(found.counts), "violations": violations, "notes": list(found.notes)}
+        return {
+            "counts": found.known,
+            "judged": {kind: one.document() for kind, one in found.judged.items()},
+            "violations": violations,
+            "notes": [*found.notes, *judged_notes(found.judged)],
+        }
 
     def rejected(self, limit: int, after: int) -> tuple[list[dict[str, Any]], bool]:
         chosen = self.rejections[after : after + limit]

@@ -1,19 +1,52 @@
-"""Clocks as they were reported, beside the stamps that causes imply."""
+"""Clocks as they were reported, beside the stamps that causes imply.
+
+Most events learn nothing: their clock is the one before on their process, but for the own entry. Such clocks are
+looked through once (`Told`), and their entries are shared.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from beforehand.service.ledger import Ledger, Pending
+from beforehand.service.records import Entries
 from beforehand.service.stamps import Stamp
 
-__all__ = ["is_stamp", "judge"]
+__all__ = ["Told", "is_stamp", "judge"]
+
+
+class Told:
+    """A reported clock, and those after it that differ from it in the own entry only. Of one batch."""
+
+    __slots__ = ("_clock", "_entries", "_exact")
+
+    def __init__(self, clock: Mapping[str, int]) -> None:
+        self._clock = dict(clock)
+        self._entries: Entries | None = None
+        self._exact = False
+
+    def is_also(self, clock: Mapping[str, int], own: str) -> bool:
+        """Whether this clock of the same process is that one, but for the own entry, which both have."""
+        if own not in clock or own not in self._clock:
+            return False
+        self._clock[own] = clock[own]
+        return clock == self._clock
+
+    def tell(self, event: Pending, clock: Mapping[str, int]) -> None:
+        """The event reports this clock, which is that one."""
+        if self._entries is None:
+            event.report_clock(clock)
+            self._entries, self._exact = event.clock, event.exact
+        else:
+            event.said, event.clock, event.exact = clock, self._entries, self._exact
+            event.own = clock.get(event.process.name, 0)
 
 
 def is_stamp(event: Pending, stamp: Stamp) -> bool:
     """Whether the reported clock can be left out, for it is the stamp, to the letter."""
-    if event.own != event.index or event.clock != stamp.entries:
+    if not event.exact or event.own != event.index:
         return False
-    assert event.reported is not None
-    return _entries_in(event.reported) == len(stamp.entries) + 1  # No zeros.
+    return event.clock is stamp.entries or event.clock == stamp.entries
 
 
 def judge(ledger: Ledger, event: Pending, stamp: Stamp) -> None:
@@ -30,14 +63,6 @@ def judge(ledger: Ledger, event: Pending, stamp: Stamp) -> None:
     implied = {own: event.index, **{names[p]: n for p, n in stamp.entries.items()}}
     why = f"{event.id} reports the clock {_shown(reported)}; its causes imply {_shown(implied)}"
     ledger.findings.append((*event.key, event.process.execution.id, why))
-
-
-def _entries_in(data: bytes) -> int:
-    """How many entries an encoded map has."""
-    head = data[0]
-    if head < 0x90:
-        return head - 0x80
-    return int.from_bytes(data[1 : 3 if head == 0xDE else 5], "big")
 
 
 def _shown(clock: dict[str, int]) -> str:

@@ -36,6 +36,9 @@ class Waiting:
         self._weight = 0
         self._whole = False
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._spots
+
     def is_whole(self, db: sqlite3.Connection) -> bool:
         """Whether all that waits is here. Ask when nothing is gathered that the tables do not have."""
         if not self._whole:

@@ -46,7 +46,7 @@ class Work:
         self._limits: Final = limits
         self._reads: Final = _Queue(limits.reads_max, limits.reads_waiting_max)
         self._writes: Final = _Queue(1, limits.writes_waiting_max)
-        self._prepared: Final = _Queue(2, limits.writes_waiting_max)
+        self._prepared: Final = _Queue(1, limits.writes_waiting_max)
 
     async def read(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask something of the store."""

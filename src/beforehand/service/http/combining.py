@@ -4,6 +4,10 @@ While the writer is at work, the batches that come wait; then all of them go tog
 and with them those that are just arriving (`LINGER_SECONDS` are waited at most). A transaction for each would cost
 more, and events would wait in the store for others that came in the same moment.
 
+Reporters that were answered together tend to come back together. Without waiting for them two halves would take turns
+for ever, each with events that depend on the other half. So as many as were answered are waited for, until a share
+(`RETURN_SHARE`) of the time that their transaction took has passed since: a reporter that comes alone is not held up.
+
 1. A batch is answered when its transaction has ended. If that failed, nothing of it is there, and it may be sent
    again.
 2. At most `Limits.writes_waiting_max` batches wait, and `Limits.bodies_bytes_max` of their texts, decompressed; one
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,9 +30,10 @@ from beforehand.events import Event, Rejection
 from beforehand.service.ingest import Ingest, Receipt
 from beforehand.service.work import BusyError, Work
 
-__all__ = ["LINGER_SECONDS", "Combined"]
+__all__ = ["LINGER_SECONDS", "RETURN_SHARE", "Combined"]
 
 LINGER_SECONDS: Final = 0.1
+RETURN_SHARE: Final = 0.25
 
 Batch = Sequence[Event | Rejection]
 
@@ -47,18 +53,21 @@ class Combined:
         self._queue: deque[tuple[Batch, asyncio.Future[Receipt]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._coming = 0  # Batches that are being read and decoded.
-        self._came = asyncio.Event()  # Set when none is.
+        self._returning = 0  # Batches that were answered last, and nothing has come for since.
+        self._returning_until = 0.0  # When they are not waited for any longer.
+        self._moved = asyncio.Event()  # Set when one of these changes.
 
     @contextmanager
     def coming(self) -> Iterator[None]:
         """A batch is being read and decoded in this block, and will be reported next."""
         self._coming += 1
+        self._returning -= 1
+        self._moved.set()
         try:
             yield
         finally:
             self._coming -= 1
-            if not self._coming:
-                self._came.set()
+            self._moved.set()
 
     async def report(self, batch: Batch, *, size: int = 0) -> Receipt:
         """Store a batch, whose text has this size; what became of it."""
@@ -78,17 +87,29 @@ class Combined:
 
     async def _drain(self) -> None:
         while self._queue:
-            if self._coming and sum(len(batch) for batch, _ in self._queue) < self._events_max:
-                self._came.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._came.wait(), LINGER_SECONDS)
-                await asyncio.sleep(0)  # Whoever has decoded reports now.
+            await self._gather()
             group = [self._queue.popleft()]
             size = len(group[0][0])
             while self._queue and size + len(self._queue[0][0]) <= self._events_max:
                 group.append(self._queue.popleft())
                 size += len(group[-1][0])
+            start = time.monotonic()
             await self._store(group)
+            now = time.monotonic()
+            self._returning, self._returning_until = len(group), now + RETURN_SHARE * (now - start)
+
+    async def _gather(self) -> None:
+        """Wait for those that are arriving or are about to, if there is room for them."""
+        end = time.monotonic() + LINGER_SECONDS
+        while sum(len(batch) for batch, _ in self._queue) < self._events_max:
+            until = end if self._coming else min(end, self._returning_until) if self._returning > 0 else 0.0
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            self._moved.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), left)
+            await asyncio.sleep(0)  # Whoever has decoded reports now.
 
     async def _store(self, group: list[tuple[Batch, asyncio.Future[Receipt]]]) -> None:
         try:

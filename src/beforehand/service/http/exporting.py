@@ -55,22 +55,25 @@ def routes(served: Served) -> APIRouter:
     )
     async def export(
         execution: Annotated[str | None, Query(description="Only this execution")] = None,
+        source: Annotated[str | None, Query(description="Refused: an imported file is not exported")] = None,
     ) -> Response:
         """Native JSON Lines; `beforehand analyze` reads them."""
+        if source:
+            raise HttpError(400, "an imported file is not exported, for you have it: leave source out")
         store = served.store
         if store is None:
             raise HttpError(409, "a history directory is served here: export it with beforehand export")
         if exports.open >= EXPORTS_MAX:
             raise HttpError(503, f"{EXPORTS_MAX} exports are under way: come back later", {"Retry-After": "10"})
         exports.open += 1
-        source = _Source(store)
+        lines = _Source(store)
         try:
-            await run_sync(source.begin, execution, limiter=exports.threads)
+            await run_sync(lines.begin, execution, limiter=exports.threads)
         except BaseException:
             exports.open -= 1
-            source.close()
+            lines.close()
             raise
-        return _Exported(served, exports, source)
+        return _Exported(served, exports, lines)
 
     return router
 

@@ -26,6 +26,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beforehand.service.http.errors import HttpError, error_body
@@ -112,6 +113,8 @@ class Guard:
             if begun:
                 raise
             await _answer(sending, error)
+        except ClientDisconnect:
+            pass  # It went away in the middle of its body: there is nobody to answer.
         except Exception as error:
             if begun:  # Half an answer cannot be mended: the connection is cut.
                 raise

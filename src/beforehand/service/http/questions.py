@@ -17,6 +17,7 @@ from fastapi import APIRouter, Depends, Query, Response
 
 from beforehand.errors import InputError
 from beforehand.events import INDEX_MAX, EventId, parse_time
+from beforehand.formats.json_text import RefusedError, decode_json
 from beforehand.predicate import Predicate
 from beforehand.service.http.access import needs
 from beforehand.service.http.errors import HttpError
@@ -88,8 +89,9 @@ def _time(text: str) -> int:
 
 def _cut(text: str) -> dict[str, int]:
     try:
-        found = msgspec.json.decode(text, type=dict[str, Annotated[int, msgspec.Meta(ge=0, le=INDEX_MAX)]])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        given = decode_json(text.encode(), depth_max=4)
+        found = msgspec.convert(given, type=dict[str, Annotated[int, msgspec.Meta(ge=0, le=INDEX_MAX)]])
+    except (RefusedError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise InputError(f'cut: {error}; give a JSON object like {{"cart": 17}}') from None
     return found
 
@@ -200,9 +202,12 @@ def _precedence_of(router: APIRouter, served: Served) -> None:
 
 def _judgement_of(router: APIRouter, served: Served) -> None:
     cut_of = described(
-        "The cut", {"cut": "object", "front": "texts", "in_flight": "texts", "lost": "texts", "consistent": "flag"}
+        "The cut",
+        {"cut": "object", "front": "texts", "in_flight": "texts", "unreceived": "texts", "consistent": "flag"},
     )
-    checked = described("What is violated", {"counts": "object", "violations": "objects", "notes": "texts"})
+    checked = described(
+        "What is violated", {"counts": "object", "judged": "object", "violations": "objects", "notes": "texts"}
+    )
     lacking = described(
         "What is not here", {"missing": "texts", "unsent": "objects", "waiting": "number", "notes": "texts"}
     )

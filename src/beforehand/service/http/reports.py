@@ -35,7 +35,8 @@ INDEX_MISSING: Final = "index-missing"
 _LINES: Final = frozenset({"application/x-ndjson", "application/jsonl", "application/json-lines"})
 _ARRAY: Final = "application/json"
 _DETAIL_MAX: Final = 300
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 1 << 18
+_MEMBERS_MAX: Final = 1_000
 _COMMAS: Final = 100  # Of an event in an array, on average.
 _decode_array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -46,7 +47,7 @@ async def read_body(request: Request) -> bytes:
 
 
 def decompressed(body: bytes, encoding: str, most: int) -> bytes:
-    """What a body says: `HttpError` 413 above `most` bytes, 415 for an unknown encoding, 400 if it is cut."""
+    """What a body says: `HttpError` 413 if it is too much, 415 for an unknown encoding, 400 if it is cut."""
     if encoding in ("", "identity"):
         if len(body) > most:
             raise HttpError(413, f"a body of more than {most} bytes: send less at once")
@@ -54,19 +55,22 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
     if encoding != "gzip":
         raise HttpError(415, f"Content-Encoding {encoding[:40]!r} is not read: send gzip, or none")
     parts: list[bytes] = []
-    size, rest = 0, body
+    size = at = members = 0
     try:
-        while rest:  # A file may hold several, one after the other.
+        while at < len(body):  # A body may hold several members, one after the other.
+            members += 1
+            if members > _MEMBERS_MAX:
+                raise HttpError(413, f"more than {_MEMBERS_MAX} gzip members in a body: compress it as one")
             reader = zlib.decompressobj(wbits=31)
-            while rest and not reader.eof:
-                parts.append(reader.decompress(rest, min(_CHUNK, most - size + 1)))
+            while at < len(body) and not reader.eof:
+                given = body[at : at + _CHUNK]  # Not all of it: what is left over is copied.
+                parts.append(reader.decompress(given, min(_CHUNK, most - size + 1)))
                 size += len(parts[-1])
                 if size > most:
                     raise HttpError(413, f"a body of more than {most} bytes, decompressed: send less at once")
-                rest = reader.unconsumed_tail
+                at += len(given) - len(reader.unconsumed_tail) - len(reader.unused_data)
             if not reader.eof:
                 raise HttpError(400, "the gzipped body is cut: send it whole")
-            rest = reader.unused_data
     except zlib.error:
         raise HttpError(400, "the body is not gzip, which its Content-Encoding says") from None
     if not body:

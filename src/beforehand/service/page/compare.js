@@ -88,6 +88,7 @@ export class Compare {
       this.only.set(other, new Set(found.processes.flatMap((one) => one.only_second_ids)));
       this.show(found);
       app.redraw();
+      app.judge(); // The second may never have been looked at before.
     } catch (error) {
       if (!isAborted(error)) this.app.say(error.message, { wrong: true });
     }

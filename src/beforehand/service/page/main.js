@@ -7,7 +7,7 @@ import { make } from "./dom.js";
 import { startImporting } from "./importing.js";
 import { Live } from "./live.js";
 import { readState } from "./state.js";
-import { visible } from "./text.js";
+import { count, plural, visible } from "./text.js";
 import { tokenFrom } from "./token.js";
 
 const JUDGED_MAX = 6; // Times that violations are asked for.
@@ -78,35 +78,38 @@ class Service extends App {
   // What else there is to look at: other executions, and other sources.
   executions() {
     const { overview, asked } = this.pane;
-    const names = overview.executions.map((one) => one.execution);
-    if (overview.execution !== null && !names.includes(overview.execution)) names.unshift(overview.execution);
-    const option = (text, source, execution) => {
-      const made = make("option", visible(text, 80));
+    const all = overview.executions.map((one) => (one.execution === overview.execution ? { ...one, failures: overview.failures } : one));
+    if (overview.execution !== null && !all.some((one) => one.execution === overview.execution)) all.unshift(overview);
+    all.sort((a, b) => Boolean(b.failures) - Boolean(a.failures)); // Those that failed first, else as they come.
+    const names = shortNames(all.map((one) => one.execution));
+    const option = (text, source, execution, title = "") => {
+      const made = make("option", visible(text, 120));
+      made.title = title;
       made.value = JSON.stringify([source, execution]);
       made.selected = source === asked.source && execution === overview.execution;
       return made;
     };
     const here = make("optgroup");
     here.label = visible(this.sources.get(asked.source) ?? `File ${asked.source}`, 60);
-    here.append(...names.map((name) => option(name || "(unnamed execution)", asked.source, name)));
+    here.append(...all.map((one, at) => option(aboutExecution(one, names[at]), asked.source, one.execution, visible(one.execution, 400))));
     const elsewhere = make("optgroup");
     elsewhere.label = "Others";
     for (const [source, title] of this.sources) {
       if (source !== asked.source) elsewhere.append(option(title, source, null));
     }
     this.select.replaceChildren(here, ...(elsewhere.childElementCount ? [elsewhere] : []));
-    this.select.hidden = !names.length && !elsewhere.childElementCount;
+    this.select.hidden = !all.length && !elsewhere.childElementCount;
   }
 
   // Violations are looked for when somebody looks: they are asked for again a few times, and then shown.
   judge(tries = 0) {
-    const { overview } = this.pane;
+    const unjudged = () => [this.pane, this.compare.other].filter((pane) => pane?.overview?.events && pane.overview.violations === null);
     clearTimeout(this.judging);
-    if (overview.violations !== null || !overview.events || tries >= JUDGED_MAX) return;
+    if (!unjudged().length || tries >= JUDGED_MAX) return;
     this.judging = setTimeout(async () => {
       try {
-        await this.live.follow();
-        if (this.pane.overview.violations === null) this.judge(tries + 1);
+        for (const pane of unjudged()) await (pane === this.pane ? this.live.follow() : pane.refresh());
+        if (unjudged().length) this.judge(tries + 1);
         else this.told();
       } catch {
         this.judge(tries + 1); // The diagram is as good as it was.
@@ -135,6 +138,15 @@ class Service extends App {
     if (against !== null) await this.compare.open(othersource, against);
   }
 }
+
+const LONG = /^[0-9a-f-]{16,}$/i; // The ids of traces: their two ends tell them apart.
+
+const shortNames = (names) => {
+  const short = names.map((name) => (LONG.test(name) ? `${name.slice(0, 4)}…${name.slice(-4)}` : visible(name || "(unnamed)", 60)));
+  return short.map((name, at) => (short.indexOf(name) === short.lastIndexOf(name) ? name : visible(names[at] || "(unnamed)", 80)));
+};
+
+const aboutExecution = ({ events, failures }, name) => `${name} · ${plural(events, "event")}${failures ? ` · ▲ ${count(failures)}` : ""}`;
 
 const app = new Service();
 globalThis.beforehand = app; // For a console, for tests and for measurements; no interface to rely on.

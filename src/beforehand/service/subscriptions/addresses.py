@@ -111,7 +111,11 @@ def _resolved(target: Target, seconds_max: float) -> list[str]:
         finally:
             _resolving.release()
 
-    threading.Thread(target=resolve, name="beforehand-resolve", daemon=True).start()
+    try:
+        threading.Thread(target=resolve, name="beforehand-resolve", daemon=True).start()
+    except RuntimeError as error:
+        _resolving.release()
+        raise InputError(f"the host {shown} is not resolved: {error}") from None
     try:
         answer = answers.get(timeout=seconds_max)
     except Empty:

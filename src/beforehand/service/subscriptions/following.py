@@ -173,8 +173,8 @@ class Following:
             "subscription": self._subscription,
             "cursor": found.seq,
             "event": {**found.record, "state": past["state"]},
-            "past": past["events"],
-            "past_size": past["past"],
+            "past": past["past"],
+            "events": past["events"],
             "complete": past["complete"],
             "missing": past["missing"],
             "unsent": past["unsent"],
@@ -204,10 +204,10 @@ class Following:
 
 def _encoded(document: dict[str, Any]) -> Notice:
     body = msgspec.json.encode(document)
-    while len(body) > NOTICE_BYTES_MAX and document["past"]:
-        kept = document["past"][len(document["past"]) // 2 + 1 :]
+    while len(body) > NOTICE_BYTES_MAX and document["events"]:
+        kept = document["events"][len(document["events"]) // 2 + 1 :]
         note = f"only the last {len(kept)} events are shown: more would be above {NOTICE_BYTES_MAX} bytes"
-        document = {**document, "past": kept, "notes": [*document["notes"], note]}
+        document = {**document, "events": kept, "notes": [*document["notes"], note]}
         body = msgspec.json.encode(document)
     return Notice(document["cursor"], document, body)
 

@@ -79,20 +79,24 @@ def post(
     connection = HTTPConnection(target.host, target.port, timeout=seconds_max)
     watch: threading.Timer | None = None
     try:
-        plain = _connected(addresses, target.port, seconds_max)
-        # An answer may drip byte by byte, each within the timeout: at the end of the time the line is cut.
-        watch = threading.Timer(seconds_max, _cut, (plain,))
-        watch.daemon = True
-        watch.start()
-        connection.sock = plain
+        line = _connected(addresses, target.port, seconds_max)
+        connection.sock = line
         if target.secure:
             context = context or ssl.create_default_context()
-            connection.sock = context.wrap_socket(plain, server_hostname=target.host)
+            # The plain socket is empty from here on; the handshake belongs to the time that is watched.
+            line = context.wrap_socket(line, server_hostname=target.host, do_handshake_on_connect=False)
+            connection.sock = line
+        # An answer may drip byte by byte, each within the timeout: at the end of the time the line is cut.
+        watch = threading.Timer(seconds_max, _cut, (line,))
+        watch.daemon = True
+        watch.start()
+        if isinstance(line, ssl.SSLSocket):
+            line.do_handshake()
         connection.request("POST", target.path, body, {"Host": target.authority, "Connection": "close", **headers})
         answer = connection.getresponse()
         answer.read(ANSWER_MAX)
         status, after = answer.status, answer.getheader("Retry-After")
-    except (OSError, HTTPException, ValueError) as error:
+    except (OSError, HTTPException, ValueError, OverflowError) as error:  # The last: a chunk of ever so many bytes.
         raise PostError(f"no answer from {target.authority}: {error or type(error).__name__}") from None
     finally:
         if watch is not None:
@@ -117,9 +121,9 @@ def _connected(addresses: list[str], port: int, seconds_max: float) -> socket.so
     raise failed if failed is not None else OSError("no address")
 
 
-def _cut(plain: socket.socket) -> None:
+def _cut(line: socket.socket) -> None:
     with suppress(OSError):
-        plain.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(line, socket.SHUT_RDWR)  # Not that of TLS, which is in use in another thread.
 
 
 def _seconds(text: str | None) -> float:

@@ -67,7 +67,8 @@ class Checks:
             document = self._queries.checks(execution=execution, limit=VIOLATIONS_MAX)
         except (InputError, sqlite3.Error):
             return  # The store was closed, or the execution is gone.
-        found = violations_of(execution, sum(document["counts"].values()), document["violations"])
+        counts = [count or 0 for count in document["counts"].values()]  # None: not judged, so not found.
+        found = violations_of(execution, sum(counts), document["violations"])
         with self._lock:
             self._known.pop(execution, None)
             if len(self._known) >= _KEPT:

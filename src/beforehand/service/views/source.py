@@ -23,6 +23,7 @@ class Executions:
 
     listed: Sequence[tuple[str, int]]  # Names, and how many events each has.
     more: bool
+    failures: Mapping[str, int] | None = None  # By name; None where counting them would mean to read all events.
 
 
 @dataclass(frozen=True, slots=True)

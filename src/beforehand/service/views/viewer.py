@@ -60,9 +60,13 @@ class Viewer:
     def overview(self, execution: str | None = None, axis: Axis | None = None) -> Document:
         """What there is: executions, and the lanes of one; of the newest, if none is named."""
         found = self.source.executions(EXECUTIONS_MAX)
+        failures = found.failures
         document: Document = {
             "source": self.source.name,
-            "executions": [{"execution": name, "events": count} for name, count in found.listed],
+            "executions": [
+                {"execution": name, "events": count, "failures": None if failures is None else failures.get(name, 0)}
+                for name, count in found.listed
+            ],
             "more": found.more,
         }
         if execution is None:
