@@ -86,7 +86,7 @@ def _tutorial() -> str:
 
 
 def _tutorial_time() -> str:
-    options = LayoutOptions(axis=Axis.TIME)
+    options = LayoutOptions(axis=Axis.CLOCKS)
     return _draw(checkout(), "The same events by their clocks", "As before, by clock readings.", options=options)
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from beforehand.events import Event
 from service.servers import Running
 
-__all__ = ["FEW", "HOSTILE", "Seen", "Serve", "Visitor", "expect"]
+__all__ = ["FEW", "HOSTILE", "MILLISECOND", "Seen", "Serve", "Visitor", "expect"]
 
 Serve = Callable[..., Running]
 

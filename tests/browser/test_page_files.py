@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from browsing import FEW, HOSTILE, Serve, Visitor, expect
 
 from beforehand.events import Event
+from beforehand.formats import write_events
 
 SHIVIZ = """sends the question
 alice {"alice":1}
@@ -20,6 +21,7 @@ bob {"bob":2, "alice":1}
 gets the answer
 alice {"alice":2, "bob":2}
 """
+SCRIPT = "<script>document.title='broken'</script>"
 BIDI = "user\u202enimda\u2066 \u0007bell"
 
 
@@ -34,7 +36,7 @@ def test_a_shiviz_log_dropped_on_the_page_is_drawn(visitor: Visitor, serve: Serv
     expect(seen.notice).to_contain_text("talk.log (shiviz): 4 events")
     seen.settled()
     assert sorted(seen.roles()) == ["alice:1", "alice:2", "bob:1", "bob:2"]
-    expect(seen.page.locator("#axis")).to_have_text("Steps")
+    expect(seen.page.locator("#axis [aria-pressed=true]")).to_have_text("Steps")
     seen.choose("bob:2")
     expect(seen.details.locator(".led .id")).to_have_text(["bob:1", "alice:1"])
     seen.page.keyboard.press("c")
@@ -164,6 +166,57 @@ def test_hostile_names_stay_text(visitor: Visitor, serve: Serve) -> None:
     assert seen.page.locator("script").count() == 1
     assert seen.page.title() == "Beforehand"
     assert all(ord(sign) not in range(0x202A, 0x202F) for sign in seen.page.locator("body").inner_text())
+
+
+def test_a_script_as_the_name_of_anything_is_shown_to_the_letter(
+    visitor: Visitor, serve: Serve, tmp_path: Path
+) -> None:
+    sends = Event(
+        execution=SCRIPT, process=SCRIPT, index=1, name=SCRIPT, sends=(SCRIPT,), attributes={SCRIPT: SCRIPT}, time=1
+    )
+    receives = Event(execution=SCRIPT, process="b", index=1, name="b", receives=(SCRIPT,), time=2)
+    service = serve()
+    service.report([sends, receives, replace(sends, name=f"{SCRIPT} once more")])
+    seen = visitor.open(service.url)
+
+    tag = seen.pane.locator(".tag").first
+    expect(tag).to_have_text(re.compile("^<sc.*….*pt>$"))  # Cut in the middle; the title has it whole.
+    expect(tag).to_have_attribute("title", f"{SCRIPT}: 1 event")
+    executions = seen.page.get_by_label("Execution", exact=True).first.locator("option")
+    expect(executions).to_have_text([f"{SCRIPT} · 2 events"])
+    seen.choose(f"{SCRIPT}:1")
+    expect(seen.details.get_by_role("heading", level=2)).to_have_text(SCRIPT)
+    expect(seen.details.locator("dt").get_by_text(SCRIPT, exact=True)).to_have_count(2)  # Attribute, stamp.
+    assert seen.details.locator("dd").get_by_text(SCRIPT, exact=True).count() >= 3  # Process, execution, attribute.
+    expect(seen.details.locator("pre")).to_contain_text(f"{SCRIPT} once more")
+    seen.choose("b:1")
+    expect(seen.details.locator(".jump")).to_have_attribute("title", f"{SCRIPT}/{SCRIPT}:1: {SCRIPT}")
+    seen.page.keyboard.press("l")
+    expect(seen.page.locator("#listing tbody tr").first).to_contain_text(SCRIPT)
+    seen.page.keyboard.press("Escape")
+    write_events([sends, receives], tmp_path / "events.jsonl")
+    seen.drop(tmp_path / "events.jsonl", f"{SCRIPT}.jsonl")
+    expect(seen.notice).to_contain_text(f"{SCRIPT}.jsonl (native): 2 events")
+    expect(seen.page.locator("#execution optgroup").first).to_have_attribute("label", f"{SCRIPT}.jsonl")
+
+    assert seen.page.locator("script").count() == 1
+    assert seen.page.title() == f"{SCRIPT} · Beforehand"
+
+
+def test_two_reports_of_an_event_that_differ_are_both_shown(visitor: Visitor, serve: Serve) -> None:
+    service = serve()
+    service.report(FEW)
+
+    receipt = service.report([replace(FEW[0], name="ask again"), replace(FEW[0], attributes={"order": "4712"})])
+
+    assert receipt["conflicts"] == 2
+    seen = visitor.open(service.url)
+    seen.choose("A:1")
+    expect(seen.details.get_by_role("heading", level=2)).to_have_text("ask")
+    expect(seen.details).to_contain_text("Reports that differ")
+    expect(seen.details.locator("pre")).to_contain_text(['"name": "ask again"', '"order": "4712"'])
+    seen.choose("A:2")
+    expect(seen.details.locator("pre")).to_have_count(0)
 
 
 def test_a_long_name_is_cut_in_the_picture_and_whole_in_the_details(visitor: Visitor, serve: Serve) -> None:

@@ -172,6 +172,22 @@ def test_a_wrong_link_is_said_and_the_page_lives(visitor: Visitor, serve: Serve)
     seen.choose("B:1")
 
 
+def test_the_second_execution_shows_its_violations_though_nobody_looked_at_it_before(
+    visitor: Visitor, serve: Serve
+) -> None:
+    service = serve()
+    for name, order in (("good", "causal"), ("bad", "fifo")):
+        service.report([replace(one, execution=name) for one in shop_run(seed=1, customers=1, order=order)])
+    seen = visitor.open(service.url, "#execution=good")
+
+    seen.page.keyboard.press("m")
+    seen.page.locator("#choosing").get_by_role("button", name="Compare").click()
+
+    expect(seen.page.locator("#stage-other .pane-title")).to_contain_text("bad")
+    seen.page.wait_for_function("() => beforehand.compare.other.overview.violations === 1")
+    assert seen.js("() => beforehand.pane.overview.violations") == 0
+
+
 def test_two_executions_stand_side_by_side_and_differences_are_framed(visitor: Visitor, serve: Serve) -> None:
     service = serve()
     service.report([replace(one, execution="good") for one in FEW])

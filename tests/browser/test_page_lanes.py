@@ -104,3 +104,18 @@ def test_the_picture_is_sharp_on_fine_screens(visitor: Visitor, serve: Serve) ->
 
     wide, shown = seen.js("() => [beforehand.pane.canvas.width, beforehand.pane.canvas.clientWidth]")
     assert wide == 2 * shown
+
+
+def test_names_of_lanes_keep_what_tells_them_apart(visitor: Visitor, serve: Serve) -> None:
+    names = [f"42795@a-host-with-a-long-name[worker-{number},5,main]" for number in (27, 28, 128)]
+    service = serve()
+    service.report([Event(process=name, index=1, time=at) for at, name in enumerate(names)])
+    seen = visitor.open(service.url)
+    tags = seen.pane.locator(".tag")
+
+    expect(tags).to_have_text(["…worker-128…", "…worker-27…", "…worker-28…"])
+    expect(tags.nth(1)).to_have_attribute("title", f"{names[0]}: 1 event")
+    assert seen.js("() => [...document.querySelectorAll('.tag')].every((one) => one.scrollWidth <= one.clientWidth)")
+    picture = seen.page.evaluate("async () => (await import('/page/exporting.js')).svgOf(beforehand.pane)")
+    assert f"<title>{names[0]}</title>" in picture
+    assert ">…worker-27…</text>" in picture

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
-from browsing import FEW, Serve, Visitor, expect
+from browsing import FEW, MILLISECOND, Serve, Visitor, expect
 
 from beforehand.cli.shop import shop_run
+from beforehand.diagram.sheet import LIGHT
+from beforehand.events import Event
+from beforehand.formats.native import write_events
 from beforehand.history import History
 from history_directories import make_pack_directory
 
@@ -248,12 +252,30 @@ def test_an_execution_is_chosen_from_the_list(visitor: Visitor, serve: Serve) ->
     seen = visitor.open(service.url, "#execution=tuesday")
     expect(seen.page.locator("#facts")).to_contain_text("2 events")
 
-    seen.page.get_by_label("Execution", exact=True).first.select_option(label="monday")
+    seen.page.get_by_label("Execution", exact=True).first.select_option(label="monday · 6 events")
 
     expect(seen.page.locator("#facts")).to_contain_text("6 events")
     seen.settled()
     seen.choose("B:1")
     expect(seen.details.locator(".led .id")).to_have_text(["A:1"])
+
+
+def test_executions_of_a_file_with_failures_come_first_and_ids_are_short(
+    visitor: Visitor, serve: Serve, tmp_path: Path
+) -> None:
+    service = serve()
+    good, bad = "8ce82b2e9ed820ba", "109b94cbfd24cd51"
+    events = [replace(one, execution=bad) for one in FEW] + [replace(FEW[0], execution=good, time=10**9)]
+    log = tmp_path / "two.jsonl"
+    write_events(events, log)
+    seen = visitor.open(service.url)
+
+    seen.drop(log)
+
+    expect(seen.notice).to_contain_text("two.jsonl (native): 7 events")
+    options = seen.page.locator("#execution optgroup").first.locator("option")
+    expect(options).to_have_text(["109b…cd51 · 6 events · ▲ 1", "8ce8…20ba · 1 event"])
+    expect(options.first).to_have_attribute("title", bad)
 
 
 def test_the_axis_can_be_causal_steps(visitor: Visitor, serve: Serve) -> None:
@@ -264,11 +286,16 @@ def test_the_axis_can_be_causal_steps(visitor: Visitor, serve: Serve) -> None:
 
     seen.page.keyboard.press("s")
 
-    expect(seen.page.locator("#axis")).to_have_text("Steps")
+    axis = seen.page.get_by_role("group", name="Axis")
+    expect(axis.locator("[aria-pressed=true]")).to_have_text("Steps")
     expect(seen.details.get_by_role("heading", level=2)).to_have_text("asked")
     seen.settled()
     assert seen.roles()["A:1"] == "past"
     seen.hash("axis=steps")
+    axis.get_by_role("button", name="Time").focus()
+    seen.page.keyboard.press("Enter")
+    expect(axis.locator("[aria-pressed=true]")).to_have_text("Time")
+    expect(axis.get_by_role("button", name="Time")).to_be_focused()
 
 
 def test_a_history_directory_is_looked_at_in_the_same_way(visitor: Visitor, serve: Serve, tmp_path: Path) -> None:
@@ -283,3 +310,87 @@ def test_a_history_directory_is_looked_at_in_the_same_way(visitor: Visitor, serv
     expect(seen.page.locator("#live")).to_be_disabled()
     seen.page.keyboard.press("c")
     expect(seen.page.locator("#cut-says")).to_contain_text("consistent")
+
+
+def test_a_failure_is_seen_however_far_out(visitor: Visitor, serve: Serve) -> None:
+    """Among a thousand dots of 4 px its triangle has 9, and nothing is drawn over it."""
+    events = [Event(process="A", index=at, time=at * MILLISECOND) for at in range(1, 1001)]
+    events[499] = replace(events[499], attributes={"level": "error"})
+    service = serve()
+    service.report(events)
+    seen = visitor.open(service.url)
+    assert seen.detail == "events"
+
+    picture = seen.page.evaluate("async () => (await import('/page/exporting.js')).svgOf(beforehand.pane)")
+
+    signs = [line for line in picture.split("\n") if line.startswith("<path") and f'fill="{LIGHT.ink}"' in line]
+    (failure,) = [line for line in picture.split("\n") if line.startswith("<path") and LIGHT.violation in line]
+    assert picture.index(failure) > picture.index(signs[-1])
+    xs = [float(x) for x in re.findall(r"[ML]([\d.]+) ", failure)]
+    assert max(xs) - min(xs) >= 9
+    dot = seen.place("A:500")
+    assert dot is not None
+    seen.page.mouse.click(dot["x"] + 1.5, dot["y"])
+    expect(seen.details.locator(".counts b").first).to_have_text("499")
+
+
+def test_failures_are_triangles_in_strips_and_in_the_overview(visitor: Visitor, serve: Serve) -> None:
+    events = [Event(process="A", index=at, time=at * MILLISECOND) for at in range(1, 3001)]
+    events[1499] = replace(events[1499], attributes={"level": "error"})
+    service = serve()
+    service.report(events)
+    seen = visitor.open(service.url)
+    assert seen.detail == "columns"
+
+    picture = seen.page.evaluate("async () => (await import('/page/exporting.js')).svgOf(beforehand.pane)")
+
+    (failure,) = [line for line in picture.split("\n") if line.startswith("<path") and LIGHT.violation in line]
+    xs = [float(x) for x in re.findall(r"[ML]([\d.]+) ", failure)]
+    assert max(xs) - min(xs) >= 9
+    widest = seen.js(
+        """() => {
+          const canvas = document.getElementById("mini");
+          const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+          const red = (x, y) => data[4 * (y * canvas.width + x)] - data[4 * (y * canvas.width + x) + 1] > 100;
+          const rows = [...Array(canvas.height).keys()];
+          return Math.max(...rows.map((y) => [...Array(canvas.width).keys()].filter((x) => red(x, y)).length));
+        }"""
+    )
+    assert widest >= 7
+
+
+def test_inferred_messages_are_dotted_and_nameless_events_called_by_process_and_index(
+    visitor: Visitor, serve: Serve
+) -> None:
+    service = serve()
+    service.report(
+        [
+            Event(process="A", index=1, sends=("~1", "m"), time=1, execution="one"),
+            Event(process="B", index=1, receives=("~1",), time=2 * MILLISECOND, execution="one"),
+            Event(process="B", index=2, receives=("m",), time=3 * MILLISECOND, execution="one"),
+        ]
+    )
+    seen = visitor.open(service.url)
+
+    picture = seen.page.evaluate("async () => (await import('/page/exporting.js')).svgOf(beforehand.pane)")
+
+    assert picture.count('stroke-dasharray="1.5 3.5"') == 1
+    assert all(f">{name}</text>" in picture for name in ("A:1", "B:1", "B:2"))
+    seen.choose("B:1")
+    expect(seen.details.get_by_role("heading", level=2)).to_have_text("B:1")
+
+
+def test_few_processes_share_the_height(visitor: Visitor, serve: Serve) -> None:
+    service = serve()
+    service.report(FEW)
+
+    seen = visitor.open(service.url)
+
+    low = seen.js("() => beforehand.pane.lanes.rows.at(-1).y / beforehand.pane.camera.height")
+    assert low > 0.75
+    box = seen.page.get_by_role("searchbox")
+    assert box.evaluate(
+        "(box) => { const pen = document.createElement('canvas').getContext('2d');"
+        " pen.font = getComputedStyle(box).font;"
+        " return pen.measureText(box.placeholder).width < box.clientWidth - 20; }"
+    )

@@ -10,6 +10,7 @@ import pytest
 from browsing import FEW, HOSTILE, Serve, Visitor
 
 from beforehand.diagram.sheet import DARK, LIGHT, Palette
+from beforehand.diagram.shortening import Shortening
 from beforehand.diagram.text import visible
 from beforehand.predicate import Predicate
 
@@ -179,3 +180,24 @@ def test_a_clock_reading_keeps_its_nanoseconds(ask: Any) -> None:
     shown = ask("text.js", "({clock}, all) => all.map(clock)", ["1790000003939106908", "1790000000000000000", "42"])
 
     assert shown == ["2026-09-21T14:13:23.939106908Z", "2026-09-21T14:13:20Z", "42 ns"]
+
+
+def test_names_are_shortened_as_in_the_drawings(ask: Any) -> None:
+    random = Random(5)
+    lists = [["".join(random.choices("ab-#1é👨", k=random.randint(0, 14))) for _ in range(6)] for _ in range(200)]
+    lists = [list(dict.fromkeys(names)) for names in lists]
+    lists.append(["42795@host[main,5,main]", "42795@host[Thread-27,5,main]", "x" * 700 + "1", "x" * 700 + "2"])
+
+    shown = ask(
+        "shortening.js",
+        "({Shortening}, lists) => lists.map((names) => {"
+        " const short = new Shortening(names, (text) => [...text].length);"
+        " return names.map((name) => [7, 12].map((room) => short.fit(name, room))); })",
+        lists,
+    )
+
+    expected = []
+    for names in lists:
+        short = Shortening(names, len)
+        expected.append([[short.fit(name, room) for room in (7, 12)] for name in names])
+    assert shown == expected

@@ -56,7 +56,7 @@ def test_every_message_arrow_points_right_and_no_two_events_share_a_place(
 
 @given(histories())
 def test_on_the_time_axis_an_arrow_points_left_only_if_it_is_called_backwards(events: list[Event]):
-    result = layout(events, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(events, options=LayoutOptions(axis=Axis.CLOCKS))
 
     x = {place.id: place.x for place in result.places}
     for arrow in result.arrows:

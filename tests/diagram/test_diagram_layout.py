@@ -101,7 +101,7 @@ def test_lost_and_unsent_messages_are_stubs_on_either_side():
 
     lost, unsent = sorted(result.arrows, key=lambda arrow: arrow.kind)
     place = result.places[0]
-    assert (lost.kind, lost.points[1][0] > place.x) == (ArrowKind.LOST, True)
+    assert (lost.kind, lost.points[1][0] > place.x) == (ArrowKind.UNRECEIVED, True)
     assert (unsent.kind, unsent.label, unsent.points[0][0] < place.x) == (ArrowKind.UNSENT, "?", True)
 
 
@@ -280,7 +280,7 @@ def test_notes_are_numbered_from_left_to_right():
 def test_time_axis_shows_a_receive_before_its_send_as_backwards():
     events = [event("A", 1, sends="m", time=2_000), event("B", 1, receives="m", time=1_000)]
 
-    result = layout(events, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(events, options=LayoutOptions(axis=Axis.CLOCKS))
 
     send, receive = result.places
     assert kinds(result) == [("backwards", ("m",))]
@@ -290,7 +290,7 @@ def test_time_axis_shows_a_receive_before_its_send_as_backwards():
 def test_time_axis_puts_equal_times_in_causal_order():
     events = [event("B", 1, sends="m", time=5), event("A", 1, receives="m", time=5)]
 
-    result = layout(events, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(events, options=LayoutOptions(axis=Axis.CLOCKS))
 
     x = {place.id.process: place.x for place in result.places}
     assert kinds(result) == [("message", ("m",))]
@@ -306,7 +306,7 @@ def test_time_axis_estimates_missing_times_between_neighbours():
         event("B", 2, time=600),
     ]
 
-    result = layout(events, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(events, options=LayoutOptions(axis=Axis.CLOCKS))
 
     x = {str(place.id): place.x for place in result.places}
     assert [place.untimed for place in result.places] == [False, True, False, False, False]
@@ -316,7 +316,7 @@ def test_time_axis_estimates_missing_times_between_neighbours():
 def test_time_axis_shows_a_clock_that_steps_back():
     events = [event("A", 1, time=2_000), event("A", 2, time=1_000)]
 
-    result = layout(events, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(events, options=LayoutOptions(axis=Axis.CLOCKS))
 
     first, second = result.places
     assert kinds(result) == [("backwards", ())]
@@ -331,7 +331,7 @@ def test_time_axis_places_a_process_without_times_after_its_causes():
         event("B", 2, receives="m"),
     ]
 
-    result = layout(events, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(events, options=LayoutOptions(axis=Axis.CLOCKS))
 
     x = {str(place.id): place.x for place in result.places}
     assert kinds(result) == [("message", ("m",))]
@@ -339,9 +339,9 @@ def test_time_axis_places_a_process_without_times_after_its_causes():
 
 
 def test_time_axis_without_any_time_falls_back_and_says_so():
-    result = layout(GARG, options=LayoutOptions(axis=Axis.TIME))
+    result = layout(GARG, options=LayoutOptions(axis=Axis.CLOCKS))
 
-    assert result.axis is Axis.CAUSAL
+    assert result.axis is Axis.STEPS
     assert result.warnings == ("No event has a time: drawn in causal order.",)
 
 

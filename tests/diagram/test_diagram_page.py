@@ -170,8 +170,8 @@ def test_a_second_drawing_that_is_too_large_is_left_out_and_the_page_says_so() -
 def test_the_axis_that_was_asked_for_comes_first_and_falls_back_where_there_is_no_time() -> None:
     timed = [Event(process="A", index=1, time=7)]
 
-    asked = check_page(diagram_page(timed, options=LayoutOptions(axis="time"))).data
-    without = check_page(diagram_page(PAIR, options=LayoutOptions(axis="time"))).data
+    asked = check_page(diagram_page(timed, options=LayoutOptions(axis="clocks"))).data
+    without = check_page(diagram_page(PAIR, options=LayoutOptions(axis="clocks"))).data
 
     assert (asked["axis"], list(asked["axes"])) == ("clocks", ["steps", "time", "clocks"])
     assert (without["axis"], list(without["axes"])) == ("steps", ["steps"])

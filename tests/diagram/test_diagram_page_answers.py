@@ -91,7 +91,7 @@ def test_cuts_are_those_of_the_history(reader: Reader, seed: int) -> None:
         found = answer(seen, "/api/cut", after=str(event.id))
         assert found["cut"] == {process: index for process, index in wanted.cut.items() if index}
         assert sorted(found["in_flight"]) == sorted(wanted.in_flight)
-        assert sorted(found["lost"]) == sorted(wanted.lost)
+        assert sorted(found["unreceived"]) == sorted(wanted.unreceived)
     overview = answer(seen, "/api/overview", axis="time")
     places = {one["id"]: one["x"] for one in answer(seen, "/api/window", axis="time")["events"]}
     for x in range(0, overview["span"], max(1, overview["span"] // 7)):

@@ -130,9 +130,9 @@ def test_legend_names_only_what_occurs():
 
 
 def test_signs_differ_without_colour():
-    events = [Event(process="P", index=index) for index in range(1, 5)] + [Event(process="Q", index=1)]
+    events = [Event(process="P", index=index) for index in range(1, 6)] + [Event(process="Q", index=1)]
     ids = [event.id for event in events]
-    marks = Marks(selected=ids[1], past=ids[:1], future=ids[2:4], violations=ids[3:4])
+    marks = Marks(selected=ids[1], past=ids[:1], future=ids[2:5], violations=ids[3:4], failures=ids[4:5])
 
     document = draw(events, marks=marks)
 
@@ -140,6 +140,7 @@ def test_signs_differ_without_colour():
     assert 'class="half" d="M0 -6A6 6 0 0 1 0 6Z"' in document  # future: right half
     assert 'class="ring"' in document  # selected
     assert 'class="dot" d="M0 -8.2L8.2 0L0 8.2L-8.2 0Z"' in document  # violation: diamond
+    assert 'class="dot" d="M0 -8.6L8.6 6.2H-8.6Z"' in document  # failure: triangle
     assert ".concurrent .dot{stroke-width:1.4;stroke-dasharray" in document  # concurrent: dashed ring
 
 

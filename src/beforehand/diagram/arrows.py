@@ -23,7 +23,7 @@ _ARC_HEIGHT_MAX: Final = 32.0
 _STUBS: Final[Mapping[ArrowKind, Point]] = {  # From the event to its open end: four corners, flat, past the labels.
     ArrowKind.UNSENT: (-32.0, -14.0),
     ArrowKind.INCOMING: (-32.0, 14.0),
-    ArrowKind.LOST: (30.0, 14.0),
+    ArrowKind.UNRECEIVED: (30.0, 14.0),
     ArrowKind.ONWARD: (32.0, -14.0),
 }
 _BENDS: Final = (0.0, 11.0, -11.0, 20.0, -20.0)
@@ -54,7 +54,7 @@ def find_links(
         if edge.send is None:
             kind = ArrowKind.UNSENT
         elif edge.receive is None:
-            kind = ArrowKind.LOST
+            kind = ArrowKind.UNRECEIVED
         elif send is None:
             kind = ArrowKind.INCOMING
         elif receive is None:

@@ -108,7 +108,7 @@ def time_positions(
 
 
 def ticks_of(times: Sequence[int], positions: Mapping[int, float], offset: float) -> tuple[Tick, ...]:
-    """Marks for the time axis: time since the first event, where an event stands, not too close."""
+    """Marks for the axis of clocks: time since the first event, where an event stands, not too close."""
     ticks: list[Tick] = []
     ordered = sorted(positions, key=lambda node: (positions[node], times[node], node))
     for node in ordered:

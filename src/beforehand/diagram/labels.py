@@ -22,7 +22,7 @@ LABEL_GAP: Final = 8.0
 _MESSAGE_ROOM: Final = 64.0
 _MESSAGES_LABELLED_MAX: Final = 40
 _MESSAGE_LENGTH_MAX: Final = 8
-_STUBS: Final = (ArrowKind.UNSENT, ArrowKind.INCOMING, ArrowKind.LOST, ArrowKind.ONWARD)
+_STUBS: Final = (ArrowKind.UNSENT, ArrowKind.INCOMING, ArrowKind.UNRECEIVED, ArrowKind.ONWARD)
 
 _Box = tuple[float, float, float, float]  # Left, top, right, bottom.
 
@@ -53,7 +53,7 @@ def event_labels(
     labels = dict.fromkeys(names, "")
     for row in rows:
         for side in Side:
-            # By x: on the time axis a clock that stepped back puts them in another order.
+            # By x: on the axis of clocks a clock that stepped back puts them in another order.
             named = sorted(
                 (node for node in row if sides[node] is side and names[node]), key=lambda node: at[node][0]
             )
@@ -122,7 +122,7 @@ def _free_spot(arrow: Arrow, text: str, taken: _Boxes, lane_height: float) -> Po
         # These signs carry meaning, so they are drawn in any case, just beyond the open end.
         outgoing = arrow.receive is None
         x, y = arrow.points[-1 if outgoing else 0]
-        if arrow.kind is ArrowKind.LOST:
+        if arrow.kind is ArrowKind.UNRECEIVED:
             return (x + 4, y + 14)  # Below the cross.
         shift = 4 + width_of(text, LABEL_SIZE) / 2
         return (x + (shift if outgoing else -shift), y)

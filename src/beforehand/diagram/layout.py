@@ -1,6 +1,6 @@
 """From the events of one execution to the coordinates of its space-time diagram. Pure: no drawing here.
 
-Guarantees, on the causal axis:
+Guarantees, on the axis of steps:
 
 1. One lane per process; the events of a process stand on its lane in index order, never two at one spot.
 2. Every message arrow points to the right. Messages that close a causal cycle cannot: those arrows, and
@@ -9,7 +9,7 @@ Guarantees, on the causal axis:
 4. At most `events_max` places. The ones nearest to what is marked are kept, else the first ones, and
    `hidden` counts the events left out.
 
-On the time axis x grows with the clock readings as they came. An arrow of kind `backwards` is then a
+On the axis of clocks x grows with the clock readings as they came. An arrow of kind `backwards` is then a
 receive whose clock was behind that of its send, or two events between which a clock stepped back.
 
 The layout is a list of passes, each a small function of the results before it. Columns come from
@@ -44,7 +44,8 @@ from beforehand.diagram.model import (
     Role,
     Span,
 )
-from beforehand.diagram.text import BOLD, fit, natural_key, visible, width_of
+from beforehand.diagram.shortening import Shortening
+from beforehand.diagram.text import BOLD, natural_key, visible, width_of
 from beforehand.events import Event, EventId
 
 __all__ = ["RUN_HALF_WIDTH", "layout"]
@@ -57,8 +58,8 @@ _LANE_LABEL_ROOM: Final = 150.0
 _LANE_LABEL_PADDING: Final = 11.0
 _LEAD: Final = 46.0  # From the start of a lane to its first place: room for a stub from the left.
 _PLACE_ROOM: Final = RADIUS + 5.0  # Half of what an unlabelled place takes on its lane.
-_CROWD_ROOM: Final = 25.0  # On the time axis labels may ask for this much: the distances should say something.
-_TIME_ROOM: Final = 34.0  # Average pixels per event on the time axis.
+_CROWD_ROOM: Final = 25.0  # On the axis of clocks labels may ask for this much: the distances should say something.
+_TIME_ROOM: Final = 34.0  # Average pixels per event on the axis of clocks.
 _FRONT_LEAD: Final = 24.0  # How far after an event the cut crosses, where there is room.
 
 
@@ -72,7 +73,7 @@ def layout(events: Iterable[Event], *, marks: Marks = NO_MARKS, options: LayoutO
     columns, ignored = layers(graph)
     kept = _keep_nearest(graph, columns, marking.focus(graph), options.events_max)
     column_of = compact_columns(columns, kept)
-    clock = clock_times(graph, columns) if options.axis is Axis.TIME else None
+    clock = clock_times(graph, columns) if options.axis is Axis.CLOCKS else None
     times = clock[0] if clock else None
 
     lane_order = _order_lanes(graph, kept, columns, options.processes)
@@ -104,6 +105,7 @@ def layout(events: Iterable[Event], *, marks: Marks = NO_MARKS, options: LayoutO
             y=at[node][1],
             role=roles[node],
             violation=graph.nodes[node][0].id in marking.violations,
+            failure=graph.nodes[node][0].id in marking.failures,
             untimed=clock is not None and clock[1][node],
             note=numbers.get(node),
             label=labels[node],
@@ -123,9 +125,9 @@ def layout(events: Iterable[Event], *, marks: Marks = NO_MARKS, options: LayoutO
         front=() if marks.cut is None else _front(places, lanes, marks.cut, left, right),
         ticks=() if times is None else ticks_of(times, offsets, start),
         notes=_notes(graph, numbers, marks.notes),
-        axis=Axis.CAUSAL if times is None else Axis.TIME,
+        axis=Axis.STEPS if times is None else Axis.CLOCKS,
         hidden=hidden,
-        warnings=_warnings(hidden, total, fell_back=options.axis is Axis.TIME and times is None),
+        warnings=_warnings(hidden, total, fell_back=options.axis is Axis.CLOCKS and times is None),
         left=left,
         right=right,
         width=right + _MARGIN,
@@ -162,10 +164,11 @@ def _order_lanes(graph: Graph, kept: Sequence[int], columns: Sequence[int], want
 
 
 def _lanes(order: Sequence[str], height: float) -> tuple[tuple[Lane, ...], float]:
+    names = Shortening(order, lambda text: width_of(text, _LANE_LABEL_SIZE))
     lanes = tuple(
         Lane(
             process=process,
-            label=fit(visible(process, 80), _LANE_LABEL_ROOM, _LANE_LABEL_SIZE) or "…",
+            label=names.fit(process, _LANE_LABEL_ROOM) or "…",
             y=height * (number + 0.5),
         )
         for number, process in enumerate(order)

@@ -23,7 +23,7 @@ _ROLE_NAMES: Final = {
 }
 _KIND_NAMES: Final = {
     ArrowKind.BACKWARDS: "backwards",
-    ArrowKind.LOST: "message never received",
+    ArrowKind.UNRECEIVED: "message never received",
     ArrowKind.UNSENT: "message never sent",
     ArrowKind.ONWARD: "continues outside this drawing",
 }
@@ -55,6 +55,8 @@ def _items(layout: Layout) -> list[tuple[str, str]]:
             items.append((_event(role), name))
     if any(place.violation for place in layout.places):
         items.append((_event(Role.PLAIN, violation=True), "violation"))
+    if any(place.failure and not place.violation for place in layout.places):
+        items.append((_event(Role.PLAIN, failure=True), "failure"))
     if any(arrow.violation for arrow in layout.arrows):
         alarm = '<circle class="alarm" cx="10" r="6.5"/><text class="badge-text" x="10" y="3.2">!</text>'
         items.append((line_sign(_LINE_PATH, violation=True) + alarm, "violating message"))
@@ -80,9 +82,10 @@ def _shown(arrow: Arrow) -> ArrowKind:
     return ArrowKind.ONWARD if arrow.kind is ArrowKind.INCOMING else arrow.kind  # One sign for both ends.
 
 
-def _event(role: Role, *, violation: bool = False) -> str:
-    names = f"event {role}" + (" violation" if violation else "")
-    return f'<g class="{names}" transform="translate(14 0)">{place_sign(role, violation=violation)}</g>'
+def _event(role: Role, *, violation: bool = False, failure: bool = False) -> str:
+    names = f"event {role}" + (" violation" if violation else "") + (" failure" if failure else "")
+    sign = place_sign(role, violation=violation, failure=failure)
+    return f'<g class="{names}" transform="translate(14 0)">{sign}</g>'
 
 
 def _run() -> str:
@@ -97,4 +100,6 @@ def _untimed(places: tuple[Place, ...]) -> str:
 def _stub(kind: ArrowKind) -> str:
     mark = {ArrowKind.UNSENT: "?", ArrowKind.ONWARD: "…"}.get(kind, "")
     text = f'<text class="quiet middle" x="2" y="4">{mark}</text>' if mark else ""
-    return text + line_sign("M9 0H28" if mark else "M2 0H22" if kind is ArrowKind.LOST else _LINE_PATH, kind=kind)
+    return text + line_sign(
+        "M9 0H28" if mark else "M2 0H22" if kind is ArrowKind.UNRECEIVED else _LINE_PATH, kind=kind
+    )

@@ -26,6 +26,7 @@ class Marking:
         self._cut = marks.cut
         self.violations = frozenset(marks.violations)
         self.violating_messages = frozenset(marks.violating_messages)
+        self.failures = frozenset(marks.failures)
 
     def role(self, event: EventId) -> Role:
         if event == self._selected:
@@ -39,15 +40,16 @@ class Marking:
     def is_marked(self, event: Event) -> bool:
         """Whether the event must be seen by itself. Being concurrent is no mark: it is the absence of one."""
         one = event.id
-        return self.role(one) not in (Role.PLAIN, Role.CONCURRENT) or one in self.violations or one in self._notes
+        pointed = one in self.violations or one in self.failures or one in self._notes
+        return pointed or self.role(one) not in (Role.PLAIN, Role.CONCURRENT)
 
     def focus(self, graph: Graph) -> list[int]:
         """The nodes that matter most, for when not all can be drawn: the first of these that there are.
 
-        The selected event; what is violated; what has a note; past and future; the events before the cut.
+        The selected event; what is violated; failures; what has a note; past and future; the events before the cut.
         """
         wanted = [{self._selected} if self._selected else _NONE, self.violations]
-        for ids in (*wanted, self._notes, self._past | self._future):
+        for ids in (*wanted, self.failures, self._notes, self._past | self._future):
             found = [node for node, unit in enumerate(graph.nodes) if unit[0].id in ids] if ids else []
             if ids is self.violations and self.violating_messages:
                 found.extend(self._ends_of_violating_messages(graph))

@@ -38,10 +38,10 @@ Point = tuple[float, float]
 
 
 class Axis(StrEnum):
-    """What the horizontal direction means: steps of causality, or the processes' own clocks."""
+    """What the horizontal direction means; the page has a third, `time`: the latest clock reading in a past."""
 
-    CAUSAL = "causal"
-    TIME = "time"
+    STEPS = "steps"  # Of causality: every event stands right of its causes.
+    CLOCKS = "clocks"  # The processes' own, as they came.
 
 
 class Role(StrEnum):
@@ -67,7 +67,7 @@ class ArrowKind(StrEnum):
     MESSAGE = "message"
     OWN = "own"  # Sent and received by the same process: an arc on its lane.
     BACKWARDS = "backwards"  # Against the axis: part of a causal cycle, or a clock that disagrees.
-    LOST = "lost"  # Sent and never received.
+    UNRECEIVED = "unreceived"  # Sent and never received.
     UNSENT = "unsent"  # Received, but no event sent it.
     ONWARD = "onward"  # Its receive is among the events left out.
     INCOMING = "incoming"  # Its send is among the events left out.
@@ -86,6 +86,7 @@ class Marks:
     future: Collection[EventId] | None = None
     violations: Collection[EventId] = ()
     violating_messages: Collection[str] = ()
+    failures: Collection[EventId] = ()
     cut: Mapping[str, int] | None = None  # Last index inside, by process; an absent process has none.
     notes: Mapping[EventId, str] = field(default_factory=dict)
 
@@ -95,7 +96,7 @@ class LayoutOptions:
     """How to lay out. It validates itself (`ValueError` says what is wrong)."""
 
     processes: tuple[str, ...] = ()  # Lanes from the top; the other processes follow. Empty lanes are kept.
-    axis: Axis = Axis.CAUSAL
+    axis: Axis = Axis.STEPS
     collapse_local: int | None = None  # Longer runs of unmarked local events become one place. None: never.
     events_max: int = 2_000  # Places drawn at most; what is left out is counted in `Layout.hidden`.
     message_labels: bool | None = None  # None: where messages are few and their ids short.
@@ -103,7 +104,7 @@ class LayoutOptions:
     lane_height: float = 78
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis", Axis(self.axis))  # Plain "time" is welcome, "tiem" is not.
+        object.__setattr__(self, "axis", Axis(self.axis))  # Plain "clocks" is welcome, "clokcs" is not.
         if len(set(self.processes)) < len(self.processes):
             raise ValueError("processes names a process twice")
         if self.collapse_local is not None and self.collapse_local < 1:
@@ -140,7 +141,8 @@ class Place:
     y: float
     role: Role
     violation: bool
-    untimed: bool  # On the time axis: the event has no time, its place is an estimate.
+    failure: bool
+    untimed: bool  # On the axis of clocks: the event has no time, its place is an estimate.
     note: int | None  # Number of its note.
     label: str  # The name, made safe and cut to fit; empty where there is no room.
     label_side: Side
@@ -191,7 +193,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A mark of the time axis."""
+    """A mark of the axis of clocks."""
 
     x: float
     label: str
@@ -216,9 +218,9 @@ class Layout:
     spans: tuple[Span, ...]
     gaps: tuple[Gap, ...]
     front: tuple[Point, ...]  # Where the cut crosses each lane, from the top; empty without a cut.
-    ticks: tuple[Tick, ...]  # Empty on the causal axis.
+    ticks: tuple[Tick, ...]  # Empty on the axis of steps.
     notes: tuple[Note, ...]
-    axis: Axis  # The one used: without any time, "time" falls back to "causal".
+    axis: Axis  # The one used: without any time, "clocks" falls back to "steps".
     hidden: int  # Events left out because of `events_max`.
     warnings: tuple[str, ...]  # Sentences that the drawing must show, such as how much was left out.
     left: float  # Where the lanes begin; the process names stand left of it.

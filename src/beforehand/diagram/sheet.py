@@ -122,9 +122,11 @@ _COLOURS: Final = """\
 .st .future .half,.st .head.future{{fill:{future}}}
 .st .selected .dot{{fill:{selected};stroke:{selected}}}
 .st .ring{{stroke:{selected}}}
-.st .violation .dot{{stroke:{violation};fill:{violation}}}
+.st .violation .dot,.st .failure .dot{{stroke:{violation};fill:{violation}}}
 .st .past.violation .dot,.st .future.violation .dot,.st .concurrent.violation .dot{{fill:{paper}}}
+.st .past.failure .dot,.st .future.failure .dot,.st .concurrent.failure .dot{{fill:{paper}}}
 .st .past.violation .half,.st .future.violation .half{{fill:{violation}}}
+.st .past.failure .half,.st .future.failure .half{{fill:{violation}}}
 .st .arrow.violation,.st .open.violation{{stroke:{violation}}}
 .st .head.violation{{fill:{violation}}}
 .st .alarm{{fill:{violation}}}

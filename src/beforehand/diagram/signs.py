@@ -13,6 +13,7 @@ __all__ = ["arrow_path", "classes", "defs", "line_sign", "number", "place_sign"]
 _HEADS: Final = ("", "past", "future", "violation")
 _CROSS: Final = "M1.2 1.2L8.8 8.8M1.2 8.8L8.8 1.2"
 _DIAMOND: Final = RADIUS + 2.2  # A diamond needs more radius to look as large as a circle.
+_TRIANGLE: Final = RADIUS + 2.6  # A triangle even more.
 
 
 def number(value: float) -> str:
@@ -69,13 +70,14 @@ def line_sign(
         "inferred" if inferred else "",
         "violation" if violation else "",
     )
-    head = "cross" if kind is ArrowKind.LOST else "open" if backwards else "head"
+    head = "cross" if kind is ArrowKind.UNRECEIVED else "open" if backwards else "head"
     colour = "violation" if violation else shown
     suffix = f"-{colour}" if colour in _HEADS and colour else ""
     return f'<path class="{names}" d="{path}" marker-end="url(#st-{head}{suffix})"/>'
 
 
-def place_sign(role: Role, *, violation: bool = False, count: int = 1) -> str:
+def place_sign(role: Role, *, violation: bool = False, failure: bool = False, count: int = 1) -> str:
+    """What is both a failure and a violation has the sign of a violation, as on the page."""
     if count > 1:
         half = number(RUN_HALF_WIDTH)
         return (
@@ -86,13 +88,18 @@ def place_sign(role: Role, *, violation: bool = False, count: int = 1) -> str:
     parts: list[str] = []
     if role is Role.SELECTED:
         # Paper under the rings, so that lanes and arrows stop at them.
-        outer = number(RADIUS_SELECTED + (4 if violation else 1))
+        outer = number(RADIUS_SELECTED + (4 if violation or failure else 1))
         parts.append(f'<circle class="paper" r="{outer}"/><circle class="ring" r="{outer}"/>')
         radius -= 2.8
     if violation:
         size = number(_DIAMOND if role is not Role.SELECTED else RADIUS_SELECTED - 0.5)
         parts.append(f'<path class="dot" d="M0 -{size}L{size} 0L0 {size}L-{size} 0Z"/>')
         left, right = f"M0 -{size}L-{size} 0L0 {size}Z", f"M0 -{size}L{size} 0L0 {size}Z"
+    elif failure:
+        size = number(_TRIANGLE if role is not Role.SELECTED else RADIUS_SELECTED - 0.5)
+        low = number(float(size) * 0.72)
+        parts.append(f'<path class="dot" d="M0 -{size}L{size} {low}H-{size}Z"/>')
+        left, right = f"M0 -{size}L-{size} {low}H0Z", f"M0 -{size}L{size} {low}H0Z"
     else:
         size = number(radius)
         parts.append(f'<circle class="dot" r="{size}"/>')

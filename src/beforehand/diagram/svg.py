@@ -4,9 +4,10 @@ The same layout gives the same bytes. Every text that came from events passes th
 escaped, here and nowhere else, so that no name can end the element that it stands in.
 
 Colour is never the only sign. Of events: past is filled on its left half, future on its right half,
-concurrent is a dashed ring, selected has a second ring around it, a violation is a diamond. Of messages:
+concurrent is a dashed ring, selected has a second ring around it, a violation is a diamond, a failure a
+triangle. Of messages:
 a violation is thick with an exclamation mark, backwards is dashed with an open head, inferred is dotted,
-lost ends in a cross.
+unreceived ends in a cross.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 from beforehand.diagram.arrows import ALARM_AT, RADIUS, RADIUS_SELECTED, point_at
 from beforehand.diagram.layout import RUN_HALF_WIDTH
 from beforehand.diagram.legend import legend_of
-from beforehand.diagram.model import Layout, Note, Place, Point, Role, Side
+from beforehand.diagram.model import Axis, Layout, Note, Place, Point, Role, Side
 from beforehand.diagram.sheet import Theme, style_sheet
 from beforehand.diagram.signs import arrow_path, classes, defs, number, place_sign
 from beforehand.diagram.text import BOLD, fit, visible, width_of
@@ -100,7 +101,7 @@ def _summary(layout: Layout) -> str:
     events = sum(place.count for place in layout.places)
     return (
         f"Space-time diagram of {events} event(s) on {len(layout.lanes)} process(es) and {messages} "
-        f"message(s), from left to right in {layout.axis} order."
+        f"message(s), from left to right {'in causal order' if layout.axis is Axis.STEPS else 'by their clocks'}."
     )
 
 
@@ -181,13 +182,17 @@ def _point(point: Point) -> str:
 def _places(layout: Layout, link: Callable[[EventId], str | None] | None) -> Iterable[str]:
     for place in layout.places:
         names = classes(
-            "event", place.role, "violation" if place.violation else "", "untimed" if place.untimed else ""
+            "event",
+            place.role,
+            "violation" if place.violation else "",
+            "failure" if place.failure else "",
+            "untimed" if place.untimed else "",
         )
         address = link(place.id) if link else None
         body = [
             f'<g class="{names}" transform="translate({number(place.x)} {number(place.y)})">',
             f"<title>{escape(place_text(place))}</title>",
-            place_sign(place.role, violation=place.violation, count=place.count),
+            place_sign(place.role, violation=place.violation, failure=place.failure, count=place.count),
             *_label(place),
             "</g>",
         ]

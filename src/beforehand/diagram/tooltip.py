@@ -20,7 +20,7 @@ _KIND_TEXTS: Final = {
     ArrowKind.MESSAGE: "",
     ArrowKind.OWN: "delivered to its own sender",
     ArrowKind.BACKWARDS: "backwards: against the direction of this diagram",
-    ArrowKind.LOST: "never received",
+    ArrowKind.UNRECEIVED: "never received",
     ArrowKind.UNSENT: "received, but no event sent it",
     ArrowKind.ONWARD: "received by an event that is not drawn",
     ArrowKind.INCOMING: "sent by an event that is not drawn",
@@ -34,6 +34,8 @@ def place_text(place: Place) -> str:
     lines = [f"{visible(str(first.id))} · {first.kind}"]
     if first.name:
         lines.append(visible(first.name))
+    if place.failure:
+        lines.append("a failure")
     lines.append(_time_text(first, untimed=place.untimed))
     for key, value in sorted(first.attributes.items())[:_ATTRIBUTES_MAX]:
         lines.append(f"{visible(key, 100)}: {visible(value, 200)}")

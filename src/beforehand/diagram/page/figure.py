@@ -71,7 +71,7 @@ def figure(
     processes = [*graph.processes, *sorted(empty)]
     owners = {process: number for number, process in enumerate(processes)}
     names = names_of(processes)
-    asked = "clocks" if options.axis is Axis.TIME and "clocks" in axes.described else "steps"
+    asked = "clocks" if options.axis is Axis.CLOCKS and "clocks" in axes.described else "steps"
     cut = None if marks.cut is None else {names[owners[p]]: i for p, i in marks.cut.items() if p in owners and i > 0}
     data = {
         "execution": visible(given[0].execution, 200) if given else "",

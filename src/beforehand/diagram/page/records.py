@@ -46,7 +46,7 @@ def records_of(
             senders[edge.receive, edge.message] = edge.send
             if edge.send is not None:
                 receivers.setdefault((edge.send, edge.message), []).append(edge.receive)
-    failing = frozenset(failures)
+    failing = frozenset((*failures, *marks.failures))
     records: list[dict[str, object]] = [{} for _ in drawn]
     for node, number in enumerate(number_of):
         if number is None:

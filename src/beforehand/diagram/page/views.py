@@ -15,7 +15,7 @@ __all__ = ["View", "numbers_of"]
 
 _NAMES_MAX: Final = 12  # Of the events of a run.
 _SHARED_MAX: Final = 100  # Messages with the same two ends.
-_STUBS: Final = (ArrowKind.LOST, ArrowKind.UNSENT, ArrowKind.ONWARD, ArrowKind.INCOMING)
+_STUBS: Final = (ArrowKind.UNRECEIVED, ArrowKind.UNSENT, ArrowKind.ONWARD, ArrowKind.INCOMING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ class Drawn extends App {
     super(root, new Given(data), { host, whole });
     this.data = data;
     this.byId("title").textContent = visible(data.title ?? "", 200);
-    this.byId("search").placeholder = "failed, kind = send";
     if (!whole) this.byId("wheel").textContent = "Ctrl + wheel";
     this.startKeys(data.views.length > 1 ? [["r", "fold runs of local events", "fold"]] : []);
     if (data.views.length > 1) this.foldable();

@@ -304,7 +304,7 @@ const cut = (given, { at, after }) => {
     events: eventsIn(inside),
     front: [...last.values()].map((place) => given.id(place)),
     in_flight: [...new Set(view.messages.filter((one) => within(one.from) && !within(one.to)).map((one) => one.message))],
-    lost: view.stubs.filter((one) => one.kind === "lost" && within(one.at)).map((one) => one.message),
+    unreceived: view.stubs.filter((one) => one.kind === "unreceived" && within(one.at)).map((one) => one.message),
     consistent: true,
   };
 };

@@ -90,7 +90,6 @@ export class App {
     this.byId("in").addEventListener("click", () => this.active.zoom(1.8));
     this.byId("out").addEventListener("click", () => this.active.zoom(1 / 1.8));
     this.byId("fit").addEventListener("click", () => this.active.fit());
-    this.byId("axis").addEventListener("click", () => this.turnAxis());
   }
 
   // Panes.
@@ -174,9 +173,13 @@ export class App {
   }
 
   turnAxis() {
-    const { source, execution, axis } = this.pane.asked;
     const { axes } = this;
-    return this.reopen({ source, execution, axis: axes[(axes.indexOf(axis) + 1) % axes.length] });
+    return this.useAxis(axes[(axes.indexOf(this.pane.asked.axis) + 1) % axes.length]);
+  }
+
+  useAxis(axis) {
+    const { source, execution, axis: used } = this.pane.asked;
+    if (axis !== used) return this.reopen({ source, execution, axis });
   }
 
   get axes() {
@@ -193,12 +196,29 @@ export class App {
     if (overview.failures) facts.push(`▲ ${plural(overview.failures, "failure")}`);
     if (overview.violations) facts.push(`◆ ${plural(overview.violations, "violation")}`);
     this.byId("facts").replaceChildren(...facts.map((fact) => make("span", fact)));
-    const [word, meaning] = AXES[overview.axis];
-    this.byId("axis").textContent = word;
-    this.byId("axis").setAttribute("aria-label", `The axis is ${meaning}. Change it`);
-    this.byId("axis").hidden = this.axes.length < 2;
+    this.axisTold();
     this.byId("never").hidden = overview.axis === "clocks"; // Clocks disagree.
     this.minimap.load();
+  }
+
+  // All axes that there are, and which one is used.
+  axisTold() {
+    const box = this.byId("axis");
+    const { axes } = this;
+    box.hidden = axes.length < 2;
+    if (box.dataset.axes !== axes.join()) {
+      box.dataset.axes = axes.join();
+      box.replaceChildren(
+        ...axes.map((axis) => {
+          const [word, meaning] = AXES[axis];
+          const made = button(word, () => this.useAxis(axis));
+          made.dataset.axis = axis;
+          made.title = `From left to right: ${meaning} (s turns to the next)`;
+          return made;
+        }),
+      );
+    }
+    for (const one of box.children) one.setAttribute("aria-pressed", String(one.dataset.axis === this.pane.overview.axis));
   }
 
   hiddenLanes() {
@@ -210,11 +230,12 @@ export class App {
     box.hidden = !hidden.length;
     const text = `${hidden.length} ${hidden.length === 1 ? "process is" : "processes are"} hidden `;
     box.replaceChildren(text, button("Show all", () => this.showAll()));
+    this.selection.lanesTold();
   }
 
-  showAll() {
-    this.pane.lanes.showAll();
-    this.pane.relay();
+  showAll(pane = this.pane) {
+    pane.lanes.showAll();
+    pane.relay();
   }
 
   foldAll() {
@@ -263,6 +284,7 @@ export class App {
       this.pane.relay();
       if (state.at !== null && state.width) {
         this.pane.fitted = this.pane.pinned = false;
+        this.pane.approached = null;
         this.pane.camera.look(state.at, state.width);
         this.pane.moved();
       }

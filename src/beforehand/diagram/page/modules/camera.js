@@ -1,7 +1,9 @@
 // Where one looks: an instant that is held at a pixel, px per unit of time, and how far down.
-import { Linear, Warp } from "./warp.js";
+import { Linear, Warp, gap } from "./warp.js";
 
 const ROOM = 0.04; // Of the width, kept free at both ends when all is shown.
+const READ = 34; // px between neighbours on a lane, so that their names have room.
+const AROUND = 3; // Neighbours at each side that are to be read.
 
 export class Camera {
   constructor() {
@@ -65,10 +67,49 @@ export class Camera {
   }
 
   // Show the time `t` in the middle, `width` units of time wide.
-  look(t, width) {
+  look(t, width, depth = 0) {
     this.scale = Math.min(this.scaleMax, Math.max(this.scaleMin, this.width / Math.max(width, 1e-9)));
-    this.held = { t, depth: 0, px: this.width / 2 };
+    this.held = { t, depth, px: this.width / 2 };
     this.bend(this.columns);
+  }
+
+  // What is shown stays within the history, with a little room, as far as it is long enough; else it begins at the left.
+  settle() {
+    const edge = this.width * ROOM;
+    const [first, last] = [this.map.pos(0), this.map.pos(this.span, Infinity)];
+    const free = Math.max(0, this.width - edge - last); // At the right.
+    const dx = first > edge ? edge - first : Math.min(free, Math.max(0, edge - first));
+    if (Math.abs(dx) < 0.5) return;
+    this.held = { ...this.held, px: this.held.px + dx };
+    this.bend(this.columns);
+  }
+
+  // The scale at which what stands around (t, depth) and on its lane is far enough apart for names; null while nothing is loaded there.
+  scaleToRead(t, depth, lane) {
+    const { columns } = this;
+    if (!columns.length) return null;
+    const here = Math.min(columns.length - 1, this.map.find(t, depth));
+    const own = [];
+    for (let at = here; at >= 0 && own.length <= AROUND; at -= 1) if (columns[at].lanes.includes(lane)) own.unshift(at);
+    const most = own.length + AROUND;
+    for (let at = here + 1; at < columns.length && own.length < most; at += 1) if (columns[at].lanes.includes(lane)) own.push(at);
+    const pairs = own.slice(1).map((at, i) => [own[i], at, READ]);
+    for (let at = Math.max(1, here - AROUND); at <= Math.min(columns.length - 1, here + AROUND); at += 1) {
+      const shared = columns[at].lanes.some((one) => columns[at - 1].lanes.includes(one));
+      pairs.push([at - 1, at, shared ? READ : READ * 0.6]);
+    }
+    const apart = (from, to, scale) => {
+      let sum = 0;
+      for (let at = from; at < to && sum < READ; at += 1) sum += gap(columns[at], columns[at + 1], scale);
+      return sum;
+    };
+    let [low, high] = [Math.log(this.scaleMin), Math.log(this.scaleMax)];
+    for (let i = 0; i < 30; i += 1) {
+      const middle = (low + high) / 2;
+      if (pairs.every(([from, to, wanted]) => apart(from, to, Math.exp(middle)) >= wanted)) high = middle;
+      else low = middle;
+    }
+    return Math.exp(high);
   }
 
   // Everything. Where events are spread, by trial: their length on the screen is no simple function of the scale.

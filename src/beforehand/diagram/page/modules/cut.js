@@ -149,7 +149,7 @@ export class Cut {
       const names = found.in_flight.slice(0, NAMED).map((one) => visible(one, 40)).join(", ");
       box.append(": ", named(names), found.in_flight.length > NAMED ? ", …" : "");
     }
-    if (found.lost?.length) box.append(` · ${plural(found.lost.length, "message")} never received`);
+    if (found.unreceived?.length) box.append(` · ${plural(found.unreceived.length, "message")} never received`);
     this.app.redraw();
     this.app.remember();
   }

@@ -48,7 +48,7 @@ const STATES = {
 
 const heading = (event) => {
   const title = make("h2");
-  title.append(named(visible(event.name || event.id, 160)));
+  title.append(named(visible(event.name || `${event.process}:${event.index}`, 160)));
   return title;
 };
 
@@ -68,16 +68,18 @@ const counts = (past, future, concurrent) => {
   return box;
 };
 
-const actions = ({ cutAfter, locate }) => {
+const actions = ({ cutAfter, locate, onlyIts, showAll }) => {
   const row = make("p", "", "acts");
   row.append(
     button("Show it", locate, { label: "Bring the event into sight" }),
     button("Cut after it", cutAfter, { label: "The smallest consistent cut with this event" }),
+    button("Only its processes", onlyIts, { label: "Only its processes: hide those without its past or future (p)" }),
+    button("All processes", showAll, { label: "All processes: show hidden ones again (h)", className: "all-processes" }),
   );
   return row;
 };
 
-const led = (past, { jump }) => {
+const led = (past, { jump, short }) => {
   const events = past.events ?? [];
   const parts = [make("h3", "What led to this")];
   if (past.missing?.length) parts.push(note(`missing: ${past.missing.map((one) => visible(one, 80)).slice(0, 20).join(", ")}`));
@@ -89,7 +91,7 @@ const led = (past, { jump }) => {
   for (const one of [...events].reverse()) {
     const item = make("li");
     const go = button("", () => jump(one), { className: "jump" });
-    go.append(named(visible(`${one.process}:${one.index}`, 60), "id"), named(visible(one.name || one.kind, 90), "what"));
+    go.append(named(visible(`${short(one.process)}:${one.index}`, 60), "id"), named(visible(one.name || one.kind, 90), "what"));
     go.title = visible(`${one.id}: ${one.name}`, 300);
     item.append(go);
     list.append(item);
@@ -106,13 +108,13 @@ const listed = (entries, none, more = 0) => {
 };
 
 // A message is its id, or, where they are known, its id and the events at its other end.
-const messages = (title, all, { jump }, more = 0) => {
+const messages = (title, all, acts, more = 0) => {
   if (!all?.length) return [];
   const list = make("ul", "", "messages");
   for (const one of all.slice(0, SHOWN)) {
     const item = make("li");
     item.append(named(whole(one.message ?? one), "code"));
-    if (one.ends) item.append(...peers(one, title, jump));
+    if (one.ends) item.append(...peers(one, title, acts));
     list.append(item);
   }
   const left = Math.max(0, all.length - SHOWN) + more;
@@ -120,10 +122,11 @@ const messages = (title, all, { jump }, more = 0) => {
   return [make("h3", title), list];
 };
 
-const peers = ({ ends, more, elsewhere }, title, jump) => {
+const peers = ({ ends, more, elsewhere }, title, { jump, short }) => {
   const parts = ends.map((end) => {
     const go = button("", () => jump(end), { className: "peer" });
-    go.append(named(visible(`${end.process}:${end.index}`, 60)));
+    go.append(named(visible(`${short(end.process)}:${end.index}`, 60)));
+    go.title = visible(`${end.process}:${end.index}`, 300);
     return go;
   });
   const rest = [];

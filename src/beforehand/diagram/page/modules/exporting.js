@@ -1,5 +1,6 @@
 // What is on the screen as a file: the scene drawn once more, by a pen that writes SVG or on a larger canvas.
-import { CanvasPen, SvgPen, fit } from "./pen.js";
+import { NAME } from "./lanes.js";
+import { CanvasPen, SvgPen, escaped } from "./pen.js";
 import { palette } from "./palette.js";
 import { drawScene } from "./scene.js";
 import { visible } from "./text.js";
@@ -16,14 +17,22 @@ const drawWhole = (pen, pane) => {
   for (const row of view.lanes) {
     const y = row.y - view.top;
     if (y < 30) continue;
-    const name = fit(visible(row.name, 80), HEADS - 40, row.folded ? 11 : 12.5, 600);
+    const name = pane.lanes.short(row.name, HEADS - 40);
     const half = row.folded ? 9 : 13;
     pen.begin();
     pen.roundRect(10, y - half, HEADS - 18, half * 2, half);
     pen.fill(colours.tag);
     pen.stroke(colours.tagBorder);
-    pen.text(10 + (HEADS - 18) / 2, y + 4.5, name, { size: row.folded ? 11 : 12.5, weight: 600, colour: colours.ink, align: "center" });
+    const look = { size: row.folded ? 11 : NAME, weight: 600, colour: colours.ink, align: "center" };
+    entitled(pen, row.name, () => pen.text(10 + (HEADS - 18) / 2, y + 4.5, name, look));
   }
+};
+
+// In a file the whole name is shown where one points at it.
+const entitled = (pen, name, draw) => {
+  if (pen instanceof SvgPen) pen.parts.push(`<g><title>${escaped(visible(name, 400))}</title>`);
+  draw();
+  if (pen instanceof SvgPen) pen.parts.push("</g>");
 };
 
 const shifted = (pen, dx, draw) => {

@@ -1,6 +1,8 @@
 // The names of the lanes at the left, as buttons: they fold, hide and move their process. Only those in sight exist.
 import { button, make, named } from "./dom.js";
-import { count, visible, whole } from "./text.js";
+import { plural, visible, whole } from "./text.js";
+
+const AROUND = 42; // px of a head beside the name in it; see page.css.
 
 export class Heads {
   constructor(root, lanes, changed) {
@@ -8,7 +10,12 @@ export class Heads {
     this.lanes = lanes;
     this.changed = changed;
     this.made = new Map(); // Name to element.
+    this.room = 115;
     root.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  measure() {
+    this.room = Math.max(40, this.root.clientWidth - AROUND);
   }
 
   show(rows, top) {
@@ -23,6 +30,11 @@ export class Heads {
       head.style.transform = `translateY(${row.y - top - 16}px)`;
       head.classList.toggle("folded", row.folded);
       head.firstChild.setAttribute("aria-pressed", String(row.folded));
+      const label = this.lanes.short(row.name, this.room);
+      if (head.dataset.label !== label) {
+        head.dataset.label = label;
+        head.firstChild.replaceChildren(named(label));
+      }
       if (this.root.children[at] !== head) this.root.insertBefore(head, this.root.children[at] ?? null);
     });
   }
@@ -31,9 +43,8 @@ export class Heads {
     const { name, process } = row;
     const head = make("div", "", "head");
     const tag = button("", () => this.act(name, "fold"), { className: "tag" });
-    tag.append(named(visible(name, 80)));
-    tag.title = `${whole(name).slice(0, 400)}: ${count(process.events)} events`;
-    tag.setAttribute("aria-label", `Process ${visible(name, 80)}, ${count(process.events)} events. Fold or unfold`);
+    tag.title = `${whole(name).slice(0, 400)}: ${plural(process.events, "event")}`;
+    tag.setAttribute("aria-label", `Process ${visible(name, 80)}, ${plural(process.events, "event")}. Fold or unfold`);
     tag.dataset.process = name;
     const tools = make("span", "", "lane-tools");
     for (const [sign, what, label] of [

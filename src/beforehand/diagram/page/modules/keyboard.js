@@ -22,12 +22,13 @@ export const startKeyboard = (app, more = []) => {
     ["c", "cut, on and off", press("cut-toggle")],
     ["[", "move the cut back", () => app.cutBy(-1)],
     ["]", "move the cut on", () => app.cutBy(1)],
-    ["s", "another axis: causal time, causal steps", press("axis")],
+    ["s", "another axis: causal time, causal steps", () => app.turnAxis()],
     ["l", "list of the events in sight", press("list")],
     ...more.map(([key, what, id]) => [key, what, press(id)]),
     ["e", "save the picture", press("export")],
     ...(app.whole ? [["d", "light or dark", press("theme")]] : []),
     ["f", "fold all processes, or none", () => app.foldAll()],
+    ["p", "only the processes of the chosen event's past and future", () => app.selection.onlyItsProcesses()],
     ["h", "show hidden processes again", () => app.showAll()],
     ["?", "this list", press("keys")],
     ["x, Alt + ↑ ↓, Enter", "at the name of a process: hide it, move it, fold it", null],
@@ -69,7 +70,7 @@ export const startKeyboard = (app, more = []) => {
     else if (/^(?:Home|End)$/.test(event.key) && app.api.immediate && app.selection.relations) app.selection.toEdge(pane(), event.key);
     else if (event.key === "Home") pane().pan(camera.map.pos(0) - camera.width * 0.08);
     else if (event.key === "End") pane().pan(camera.map.pos(camera.span, Infinity) - camera.width * 0.92);
-    else if (event.key === "Enter" && app.selection.relations) app.selection.pane.reveal(app.selection.relations, { close: true });
+    else if (event.key === "Enter" && app.selection.relations) app.selection.pane.reveal(app.selection.relations, { close: true, near: true });
     else return;
     event.preventDefault();
   });

@@ -1,9 +1,13 @@
 // The processes as lanes: their order, which are hidden or folded, and where they stand.
+import { widthOf } from "./pen.js";
+import { Shortening } from "./shortening.js";
 
 export const LANE = 64;
+const WIDE = 190; // Where there are few: they share the height up to here.
 const CROWDED = 48; // Where there are many; names of events still fit between.
 const MANY = 10;
 export const FOLDED = 22;
+export const NAME = 12.5; // px, the size of its name.
 const TOP = 40; // For the time axis.
 const BOTTOM = 30;
 
@@ -21,11 +25,19 @@ export class Lanes {
 
   take(processes) {
     this.processes = processes;
-    this.numbers = new Map(processes.map(({ name }, lane) => [name, lane]));
+    const names = processes.map(({ name }) => name);
+    if (names.join("\n") !== this.processNames) this.shortening = new Shortening(names, (text) => widthOf(text, NAME, 600));
+    this.processNames = names.join("\n"); // Live, they are taken every second.
+    this.numbers = new Map(names.map((name, lane) => [name, lane]));
     const known = new Set(this.order);
     this.order = this.order.filter((name) => this.numbers.has(name));
     this.order.push(...processes.map(({ name }) => name).filter((name) => !known.has(name)));
     this.place();
+  }
+
+  // The name of a process in so many px: what tells it from the others stays.
+  short(name, room) {
+    return this.shortening.fit(name, room);
   }
 
   // After a permalink: what is named comes first, in its order.
@@ -58,7 +70,7 @@ export class Lanes {
     const shown = this.order.filter((name) => !this.hidden.has(name));
     const full = shown.filter((name) => !this.folded.has(name)).length;
     const free = (this.room ?? 0) - TOP - BOTTOM - (shown.length - full) * FOLDED;
-    this.size = Math.min(116, Math.max(full > MANY ? CROWDED : LANE, full ? Math.floor(free / full) : LANE));
+    this.size = Math.min(WIDE, Math.max(full > MANY ? CROWDED : LANE, full ? Math.floor(free / full) : LANE));
     let y = TOP;
     this.rows = shown.map((name) => {
       const folded = this.folded.has(name);
@@ -78,6 +90,13 @@ export class Lanes {
 
   hide(name) {
     if (this.rows.length > 1) this.hidden.add(name);
+    this.place();
+  }
+
+  // Hides all whose number `wanted` refuses, unless that were all.
+  showOnly(wanted) {
+    const hidden = this.order.filter((name) => !wanted(this.numbers.get(name)));
+    if (hidden.length < this.order.length) this.hidden = new Set(hidden);
     this.place();
   }
 

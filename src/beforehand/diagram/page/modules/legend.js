@@ -13,6 +13,7 @@ const ITEMS = [
   ["failure", sign(event("local", { failure: true }), "plain")],
   ["violation of an order", sign(event("local", { violation: true }), "plain")],
   ["message", (pen, colours) => drawArrows(pen, [[-4, 4, 36, 18]], "plain", 5, colours, 1)],
+  ["inferred message", (pen, colours) => drawArrows(pen, [[-4, 4, 36, 18]], "plain", 5, colours, 1, { dotted: true })],
   ["chosen event", sign(event("send"), "selected")],
   ["its past", sign(event("send"), "past")],
   ["its future", sign(event("send"), "future")],

@@ -1,6 +1,7 @@
 // The whole execution in one strip below the diagram, and the window into it. Dragging moves the window.
 import { isAborted } from "./errors.js";
 import { palette } from "./palette.js";
+import { triangle } from "./strips.js";
 
 const COLUMNS = 600;
 
@@ -18,6 +19,7 @@ export class Minimap {
       const { camera } = pane;
       const t = ((event.clientX - box.left) / box.width) * camera.span;
       pane.fitted = pane.pinned = false;
+      pane.approached = null;
       camera.look(Math.min(camera.span, Math.max(0, t)), camera.width / camera.scale);
       pane.moved();
     };
@@ -74,7 +76,7 @@ export class Minimap {
     if (heights) this.bars(context, width, height, colours);
     const [from, to] = pane.camera.range;
     const span = Math.max(1, pane.camera.span);
-    const x1 = Math.max(0, (from / span) * width);
+    const x1 = Math.min(width - 4, Math.max(0, (from / span) * width));
     const x2 = Math.min(width, (to / span) * width);
     const wide = Math.max(4, x2 - x1);
     context.fillStyle = colours.past;
@@ -99,11 +101,19 @@ export class Minimap {
     context.globalAlpha = 0.55;
     heights.forEach((events, at) => {
       if (!events) return;
-      const tall = Math.max(1.5, (Math.log1p(events) / most) * (height - 9));
+      const tall = Math.max(1.5, (Math.log1p(events) / most) * (height - 11));
       context.fillRect(at * cell, height - tall, Math.max(1, cell), tall);
     });
     context.globalAlpha = 1;
     context.fillStyle = colours.violation;
-    failures.forEach((failed, at) => failed && context.fillRect(at * cell - 0.5, 1, Math.max(2, cell), 4));
+    context.beginPath();
+    let last = -Infinity;
+    failures.forEach((failed, at) => {
+      const x = Math.min(width - 4.5, Math.max(4.5, (at + 0.5) * cell));
+      if (!failed || x - last < 5) return; // One sign for a crowd.
+      last = x;
+      triangle(context, x, 5.5, 4.5);
+    });
+    context.fill();
   }
 }

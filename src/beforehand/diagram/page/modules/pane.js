@@ -5,6 +5,7 @@ import { Lanes } from "./lanes.js";
 import { palette } from "./palette.js";
 import { CanvasPen } from "./pen.js";
 import { AXIS, drawScene } from "./scene.js";
+import { isAlarm } from "./signs.js";
 import { COLUMNS, Tree } from "./tiles.js";
 import { columnsOf, mergeColumns } from "./warp.js";
 
@@ -12,6 +13,10 @@ const LANES_AT_ONCE = 64; // Lanes of one request, where there are more than `LA
 const LANES_ALL = 160;
 const TREES = 6;
 const NEAR = 11; // px within which a pointer finds an event.
+const ALARM_NEAR = 4;
+const APPROACHES = 8;
+const EDGE = 60; // px; what is nearer to the left or right is hardly in sight.
+const SHORT = 90; // px for the name of a process beside an event without a name.
 
 export class Pane {
   // `hooks`: decorate(view), moved(), drawn(), failed(error).
@@ -31,6 +36,7 @@ export class Pane {
     this.frame = 0;
     this.fitted = false;
     this.pinned = false; // The end is kept in sight, whatever comes.
+    this.approached = null; // An event that was gone to, {t, lane, index, tries}.
     this.sized = new Promise((resolve) => (this.firstSized = resolve)); // Until then a place is no pixel.
     new ResizeObserver(() => this.resize()).observe(this.canvas);
   }
@@ -96,6 +102,7 @@ export class Pane {
   }
 
   fit() {
+    this.approached = null;
     this.pinned = false;
     this.fitted = true; // And again when the events are here, for then they are spread.
     this.camera.fit();
@@ -112,6 +119,7 @@ export class Pane {
     this.ratio = ratio;
     this.camera.resize(clientWidth, clientHeight);
     this.lanes.stretch(clientHeight);
+    this.heads.measure();
     if (this.fitted) this.camera.fit();
     this.scroll(0);
     this.paint(); // At once: a canvas is empty after its size was set.
@@ -128,12 +136,14 @@ export class Pane {
   }
 
   pan(dx, dy = 0) {
+    this.approached = null;
     this.fitted = this.pinned = false;
     this.camera.pan(dx);
     this.scroll(dy);
   }
 
   zoom(factor, px) {
+    this.approached = null;
     this.fitted = this.pinned = false;
     this.camera.zoom(factor, px);
     this.moved();
@@ -145,9 +155,10 @@ export class Pane {
     this.moved();
   }
 
-  // Bring a place into sight; `close`: near enough to see it as one event.
-  reveal({ lane, x }, { close = false } = {}) {
+  // Bring a place into sight; `close`: near enough to see it as one event; `near`: to read its neighbours' names, too.
+  reveal({ lane, index, x }, { close = false, near = false } = {}) {
     this.fitted = this.pinned = false;
+    this.approached = near ? { t: x, lane, index, tries: APPROACHES } : null;
     const { camera } = this;
     const row = this.lanes.byLane.get(lane);
     if (row) {
@@ -158,8 +169,25 @@ export class Pane {
     const far = camera.scale / camera.density < 6;
     const px = camera.map.pos(x);
     if (close && far) camera.look(x, camera.width / (camera.density * 24));
-    else if (px < 60 || px > camera.width - 60) camera.look(x, camera.width / camera.scale);
+    else if (px < EDGE || px > camera.width - EDGE) camera.look(x, camera.width / camera.scale);
     this.moved();
+  }
+
+  // How dense it is there is known when it is loaded, so this is done again with every picture until one moves on.
+  approach() {
+    const { camera, approached } = this;
+    const { t, lane, index } = approached;
+    const loaded = this.leaves.flatMap(({ shown }) => shown?.data?.events ?? []);
+    const depth = loaded.find((event) => event.lane === lane && event.index === index)?.depth ?? 0;
+    const wanted = camera.scaleToRead(t, depth, lane);
+    if (wanted && camera.scale < wanted * 0.8 && approached.tries > 0) {
+      approached.tries -= 1;
+      camera.look(t, camera.width / wanted, depth);
+      this.moved();
+    }
+    const px = camera.map.pos(t, depth); // Other lanes bend time otherwise, and what is held is the middle.
+    if (px < EDGE || px > camera.width - EDGE) camera.look(t, camera.width / camera.scale, depth);
+    camera.settle();
   }
 
   relay() {
@@ -253,6 +281,7 @@ export class Pane {
     camera.bend(columns);
     if (this.fitted && columns.length) camera.fit();
     if (this.pinned) this.toEnd();
+    if (this.approached) this.approach();
     const context = this.canvas.getContext("2d", { alpha: false });
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     const pen = new CanvasPen(context);
@@ -274,6 +303,7 @@ export class Pane {
       map: camera.map,
       lanes: rows,
       byLane: lanes.byLane,
+      short: (name) => lanes.short(name, SHORT),
       top: camera.top,
       width: camera.width,
       height: camera.height,
@@ -294,8 +324,9 @@ export class Pane {
   at(x, y) {
     let best = null;
     for (const spot of this.spots) {
-      const far = Math.hypot(spot.x - x, spot.y - y);
-      if (far <= Math.max(NEAR, spot.radius + 3) && (!best || far < best.far)) best = { ...spot, far };
+      const alarm = isAlarm(spot.event) ? ALARM_NEAR : 0; // It lies on top of its neighbours, so it is meant.
+      const far = Math.max(0, Math.hypot(spot.x - x, spot.y - y) - alarm);
+      if (far <= Math.max(NEAR - alarm, spot.radius + 3 - alarm) && (!best || far < best.far)) best = { ...spot, far };
     }
     return best;
   }

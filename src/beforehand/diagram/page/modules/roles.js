@@ -24,6 +24,12 @@ export class Relations {
     return "concurrent";
   }
 
+  // Whether a lane has anything of its past or future.
+  touches(lane) {
+    const one = this.lanes.get(lane);
+    return lane === this.lane || Boolean(one?.past_to) || (one?.future_from ?? null) !== null;
+  }
+
   // Of a time on a lane, where there are counts instead of events.
   atTime(lane, t) {
     const [past, future] = this.ends(lane);

@@ -1,17 +1,19 @@
 // One picture of what is loaded: a function of a view, drawn by any pen. It decides nothing and changes nothing but
 // `spots`, where events were drawn, which is how a pointer finds them.
 //
-// A view has: map (time to px), lanes (rows that are seen), byLane, top, width, height, leaves, colours, relations,
+// A view has: map (time to px), lanes (rows that are seen), byLane, short (name to a short one), top, width, height, leaves, colours, relations,
 // found (ids), current (id), only (ids, of a comparison), front (of a cut), flight (message ids), axis {unit, steps, span}.
 import { AXIS, drawAxis, drawGrid, ticksOf } from "./axis.js";
 import { drawFront } from "./front.js";
 import { fit, widthOf } from "./pen.js";
-import { RADIUS, drawArrows, drawEvent, drawFound, drawStubs } from "./signs.js";
-import { drawFlows, drawStrips } from "./strips.js";
+import { RADIUS, drawArrows, drawEvent, drawFound, drawStubs, isAlarm } from "./signs.js";
+import { drawFailures, drawFlows, drawStrips } from "./strips.js";
 import { placeOf } from "./tiles.js";
 import { visible } from "./text.js";
 
-const PAINT_ORDER = { concurrent: 0, plain: 1, future: 2, past: 3, selected: 4 };
+const PAINT_ORDER = { concurrent: 0, plain: 1, future: 2, past: 3, selected: 9 };
+const INFERRED = "~"; // Ids of messages that no source named begin with it; see events.py.
+const ALARMS = 4; // Failures and violations over all but the chosen event.
 
 export const drawScene = (pen, view) => {
   const { colours, width, height, leaves } = view;
@@ -30,6 +32,7 @@ export const drawScene = (pen, view) => {
   drawMessages(pen, view, spots);
   drawStubs(pen, stubsOf(leaves, spots), spots.radius, colours);
   drawFront(pen, view, spots);
+  drawFailures(pen, view, far);
   drawEvents(pen, view, spots);
   drawNames(pen, view, spots);
   drawAxis(pen, ticks, width, colours);
@@ -124,6 +127,7 @@ const placeEvents = ({ map, byLane, top, width, height, leaves, places }) => {
 const drawMessages = (pen, view, { places, radius }) => {
   const { map, byLane, top, width, height, leaves, colours, relations, flight } = view;
   const kinds = { concurrent: [], plain: [], future: [], past: [], violation: [] };
+  const inferred = { concurrent: [], plain: [], future: [], past: [], violation: [] };
   const seen = new Set();
   const alarms = [];
   const flying = [];
@@ -148,14 +152,17 @@ const drawMessages = (pen, view, { places, radius }) => {
         const ends = [relations.of(one.from), relations.of(one.to)].filter((end) => end !== "selected");
         role = ends.every((end) => end === "past") ? "past" : ends.every((end) => end === "future") ? "future" : "concurrent";
       }
-      kinds[role].push(line);
+      (one.message.startsWith(INFERRED) ? inferred : kinds)[role].push(line);
       if (one.violation) alarms.push(line);
       if (flight?.has(one.message)) flying.push(line);
     }
   }
-  const lines = Object.values(kinds).reduce((sum, list) => sum + list.length, 0);
+  const lines = [...Object.values(kinds), ...Object.values(inferred)].reduce((sum, list) => sum + list.length, 0);
   const faint = Math.min(0.6, Math.max(0.14, 150 / Math.max(lines, 1)));
-  for (const [role, list] of Object.entries(kinds)) drawArrows(pen, list, role, radius, colours, faint);
+  for (const role of Object.keys(kinds)) {
+    drawArrows(pen, kinds[role], role, radius, colours, faint);
+    drawArrows(pen, inferred[role], role, radius, colours, faint, { dotted: true });
+  }
   drawFlying(pen, flying, colours);
   for (const [x1, y1, x2, y2] of alarms) {
     const [x, y] = [x1 + (x2 - x1) * 0.42, y1 + (y2 - y1) * 0.42];
@@ -192,7 +199,8 @@ const drawFlying = (pen, lines, colours) => {
 const drawEvents = (pen, view, { list }) => {
   const { colours, relations, found, current, only } = view;
   for (const spot of list) spot.role = relations ? relations.of(spot.event) : "plain";
-  const ordered = relations ? [...list].sort((a, b) => PAINT_ORDER[a.role] - PAINT_ORDER[b.role]) : list;
+  const over = ({ role, event }) => PAINT_ORDER[role] + (isAlarm(event) && role !== "selected" ? ALARMS : 0);
+  const ordered = [...list].sort((a, b) => over(a) - over(b));
   for (const { event, role, x, y, radius } of ordered) drawEvent(pen, event, role, x, y, radius, colours);
   for (const { event, role, x, y, radius } of list) {
     if (found?.has(event.id) && role !== "selected") drawFound(pen, x, y, radius, event.id === current, colours);
@@ -206,21 +214,27 @@ const drawEvents = (pen, view, { list }) => {
 const LABEL = 11;
 
 // A run says how many; a note is marked, and read in the panel.
-const labelOf = (event) => (event.count > 1 ? "" : visible(`${event.note ? "✎ " : ""}${event.name || event.id}`, 60));
+const labelOf = ({ event, row }, short) => {
+  if (event.count > 1) return "";
+  return visible(`${event.note ? "✎ " : ""}${event.name || `${short(row.name)}:${event.index}`}`, 60);
+};
 
 // Names where there is room: above or below, never over another.
-const drawNames = (pen, { lanes, colours, relations, width }, { list, radius }) => {
+const drawNames = (pen, { lanes, colours, relations, width, short }, { list, radius }) => {
   if (radius < 4.2) return;
   const rows = new Map(lanes.map((row) => [row.lane, []]));
   for (const spot of list) if (!spot.row.folded) rows.get(spot.row.lane)?.push(spot);
   for (const spots of rows.values()) {
     const ends = [-Infinity, -Infinity]; // Where the last label above and below ends.
+    const chosen = spots.findIndex((spot) => spot.role === "selected"); // Its name is longer; others give way to it.
+    const kept = chosen < 0 ? 0 : spots[chosen].x - widthOf(fit(labelOf(spots[chosen], short), 200, LABEL, 500), LABEL, 500) / 2;
     spots.forEach((spot, at) => {
       const next = spots[at + 2]?.x ?? spot.x + 170; // The one between gets the other side.
       const side = at % 2;
-      const room = Math.min(170, 2 * Math.min(spot.x - ends[side], (next - spot.x) / 2 + 4) - 8);
+      const until = at < chosen && side === chosen % 2 ? kept - spot.x : Infinity;
+      const room = Math.min(170, 2 * Math.min(spot.x - ends[side], (next - spot.x) / 2 + 4, until) - 8);
       const important = spot.role === "selected";
-      const text = fit(labelOf(spot.event), important ? 200 : room, LABEL, 500);
+      const text = fit(labelOf(spot, short), important ? 200 : room, LABEL, 500);
       if (!text) return;
       const half = widthOf(text, LABEL, 500) / 2;
       const x = Math.min(Math.max(spot.x, half + 2), width - half - 2);

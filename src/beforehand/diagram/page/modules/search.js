@@ -112,8 +112,8 @@ export class Search {
     this.at = next;
     this.show();
     const { pane, selection } = this.app;
-    if (take) return selection.choose(pane, this.events[next], { reveal: true });
-    pane.reveal(await this.app.api.get("/api/relations", { ...pane.question, id: this.events[next] }), { close: true });
+    if (take) return selection.choose(pane, this.events[next], { near: true });
+    pane.reveal(await this.app.api.get("/api/relations", { ...pane.question, id: this.events[next] }), { close: true, near: true });
   }
 
   show(text = null) {

@@ -2,8 +2,10 @@
 import { isAborted } from "./errors.js";
 import { describe, waiting } from "./details.js";
 import { Relations } from "./roles.js";
+import { plural } from "./text.js";
 
 export const LAST = 25;
+const LISTED = 128; // px for the name of a process in a list.
 
 export class Selection {
   constructor(app) {
@@ -14,8 +16,8 @@ export class Selection {
     this.control = null;
   }
 
-  // `reveal`: bring it into sight; it may be anywhere.
-  async choose(pane, id, { reveal = false } = {}) {
+  // `reveal`: bring it into sight; it may be anywhere. `near`: so near that one reads what is around it.
+  async choose(pane, id, { reveal = false, near = false } = {}) {
     this.control?.abort();
     this.control = new AbortController();
     const { signal } = this.control;
@@ -28,7 +30,7 @@ export class Selection {
     try {
       const relations = await api.get("/api/relations", { ...asked, axis }, { signal });
       this.relations = new Relations(relations, relations);
-      if (reveal) pane.reveal(relations, { close: true });
+      if (reveal || near) pane.reveal(relations, { close: true, near });
       this.app.redraw();
       this.app.remember();
       this.app.byId("details").replaceChildren(waiting(id));
@@ -48,6 +50,23 @@ export class Selection {
     }
   }
 
+  // Hides the processes without anything of its past or future.
+  onlyItsProcesses() {
+    const { app, pane, relations } = this;
+    if (!relations) return app.say("Choose an event first.");
+    pane.lanes.showOnly((lane) => relations.touches(lane));
+    pane.relay();
+    pane.reveal(relations, { close: true, near: true });
+    const { hidden } = pane.lanes.state;
+    app.say(hidden.length ? `${plural(hidden.length, "process", "processes")} without its past or future hidden` : "Every process has something of its past or future.");
+  }
+
+  // Only where some are hidden is there something to show again.
+  lanesTold() {
+    const again = this.app.byId("details").querySelector(".all-processes");
+    if (again) again.hidden = !this.pane.lanes.hidden.size;
+  }
+
   clear() {
     this.relations = null;
     this.app.byId("details").replaceChildren();
@@ -60,11 +79,15 @@ export class Selection {
     const { app, pane } = this;
     this.app.byId("details").replaceChildren(
       ...describe(found, {
-        jump: (one) => this.choose(pane, `${one.process}:${one.index}`, { reveal: true }),
+        jump: (one) => this.choose(pane, `${one.process}:${one.index}`, { near: true }),
+        short: (process) => pane.lanes.short(process, LISTED),
+        onlyIts: () => this.onlyItsProcesses(),
+        showAll: () => app.showAll(pane),
         cutAfter: () => app.cut.after(pane, this.id, this.relations),
-        locate: () => pane.reveal(this.relations, { close: true }),
+        locate: () => pane.reveal(this.relations, { close: true, near: true }),
       }),
     );
+    this.lanesTold();
     this.app.byId("panel").scrollTop = 0;
   }
 

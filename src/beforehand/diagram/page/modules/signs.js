@@ -6,6 +6,11 @@ import { widthOf } from "./pen.js";
 import { short } from "./text.js";
 
 export const RADIUS = 6;
+const ALARM = 3.3; // A failure or a violation is no smaller, however far out: 9 px wide, and to be found.
+
+export const isAlarm = (event) => Boolean(event.violation || event.failure);
+
+export const sizeOf = (event, radius) => (isAlarm(event) ? Math.max(ALARM, radius) : radius);
 
 const shapeOf = (event) => (event.violation ? "diamond" : event.failure ? "triangle" : "circle");
 
@@ -71,7 +76,8 @@ const drawRun = (pen, event, role, x, y, radius, colours) => {
   pen.stroke(colour, { width: 3, round: true });
 };
 
-export const drawEvent = (pen, event, role, x, y, radius, colours) => {
+export const drawEvent = (pen, event, role, x, y, room, colours) => {
+  const radius = sizeOf(event, room);
   pen.items += 1;
   if (event.count > 1 && radius >= 3) return drawRun(pen, event, role, x, y, radius, colours);
   const shape = shapeOf(event);
@@ -126,15 +132,15 @@ export const drawStubs = (pen, stubs, radius, colours) => {
   if (radius < 3) return;
   pen.items += stubs.length;
   const lines = stubs.map(({ x, y, kind }) => {
-    const out = kind === "lost" || kind === "onward";
+    const out = kind === "unreceived" || kind === "onward";
     return out ? [x, y, x + STUB, y + STUB * 0.7] : [x - STUB, y - STUB * 0.7, x, y];
   });
-  const arrows = lines.filter((_, at) => stubs[at].kind !== "lost");
+  const arrows = lines.filter((_, at) => stubs[at].kind !== "unreceived");
   drawArrows(pen, arrows, "plain", radius, colours, 1);
   pen.begin();
   stubs.forEach(({ kind }, at) => {
     const [x1, y1, x2, y2] = lines[at];
-    if (kind === "lost") {
+    if (kind === "unreceived") {
       const share = (radius + 1) / Math.hypot(x2 - x1, y2 - y1);
       pen.moveTo(x1 + (x2 - x1) * share, y1 + (y2 - y1) * share);
       pen.lineTo(x2, y2);
@@ -154,11 +160,13 @@ export const arrowColour = (role, colours) =>
   ({ past: colours.past, future: colours.future, violation: colours.violation })[role] ?? colours.message;
 
 // Many arrows of one look at once. `lines` are [x1, y1, x2, y2], from the middle of one sign to that of the other.
-export const drawArrows = (pen, lines, role, radius, colours, faint) => {
+// `dotted`: no source named these messages.
+export const drawArrows = (pen, lines, role, radius, colours, faint, { dotted = false } = {}) => {
   if (!lines.length) return;
   pen.items += lines.length;
   const heads = radius >= 3;
   const look = { ...ARROWS[role] };
+  if (dotted) look.dash = role === "future" ? [10, 3, 1.5, 3.5] : [1.5, 3.5];
   if (!heads) {
     const strong = role === "past" || role === "future" || role === "violation";
     const alpha = strong ? Math.min(1, faint * 2.2) : role === "concurrent" ? faint * 0.6 : faint;

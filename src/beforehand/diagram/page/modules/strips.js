@@ -1,5 +1,5 @@
 // Far out: how many events each stretch of a lane has, as a strip that is taller where there are more. Past is a full
-// strip, future a hollow one, concurrent a thin one. Failures are ticks above, messages faint lines between lanes.
+// strip, future a hollow one, concurrent a thin one. Failures are triangles above, drawn last, messages faint lines between lanes.
 
 const CELL_MIN = 1; // px
 
@@ -12,10 +12,9 @@ export const drawStrips = (pen, view, data, node) => {
     const cells = data.counts.get(row.lane);
     if (!cells) continue;
     const y = row.y - top;
-    const tall = Math.min(row.folded ? 8 : 24, row.size * 0.34);
+    const tall = tallOf(row);
     const parts = { plain: [], past: [], future: [], concurrent: [] };
-    const failures = [];
-    for (const [column, events, failed] of cells) {
+    for (const [column, events] of cells) {
       if (column < first || column >= end) continue;
       const t = data.from + column * unit;
       const x1 = map.pos(t);
@@ -23,16 +22,16 @@ export const drawStrips = (pen, view, data, node) => {
       const half = tall * (0.16 + 0.84 * (events / data.most) ** 0.6);
       const role = relations ? relations.atTime(row.lane, t + unit / 2) : "plain";
       parts[role].push([x1, x2 - x1 + 0.25, half]);
-      if (failed) failures.push((x1 + x2) / 2);
       pen.items += 1;
     }
     fillCells(pen, parts.plain, y, 1, colours.message, 0.62);
     fillCells(pen, parts.past, y, 1, colours.past, 0.75);
     fillCells(pen, parts.concurrent, y, 0.3, colours.muted, 0.7);
     hollowCells(pen, parts.future, y, colours.future);
-    drawFailures(pen, failures, y - tall - 5, colours);
   }
 };
+
+const tallOf = (row) => Math.min(row.folded ? 8 : 24, row.size * 0.34);
 
 const fillCells = (pen, cells, y, share, colour, alpha) => {
   if (!cells.length) return;
@@ -54,19 +53,31 @@ const hollowCells = (pen, cells, y, colour) => {
   pen.fill(colour, 0.16);
 };
 
-const drawFailures = (pen, xs, y, colours) => {
-  if (!xs.length) return;
+// Where something failed: a triangle above the strip, one for a crowd. `far`: what is shown as counts.
+export const drawFailures = (pen, { map, lanes, top, width, colours }, far) => {
   pen.begin();
-  let last = -Infinity;
-  for (const x of xs) {
-    if (x - last < 5) continue; // One sign for a crowd.
-    last = x;
-    pen.moveTo(x, y - 4);
-    pen.lineTo(x + 4, y + 3);
-    pen.lineTo(x - 4, y + 3);
-    pen.closePath();
+  for (const row of lanes) {
+    const y = Math.max(row.y - top - tallOf(row) - 5, 5);
+    let last = -Infinity;
+    for (const { node, shown: { data } } of far) {
+      const unit = data.width / data.columns;
+      for (const [column, , failed] of data.counts.get(row.lane) ?? []) {
+        const t = data.from + (column + 0.5) * unit;
+        const x = map.pos(t);
+        if (!failed || t < node.from || t >= node.from + node.width || x < -5 || x > width + 5 || x - last < 6) continue;
+        last = x;
+        triangle(pen, x, y, 5);
+      }
+    }
   }
   pen.fill(colours.violation);
+};
+
+export const triangle = (pen, x, y, half) => {
+  pen.moveTo(x, y - half);
+  pen.lineTo(x + half, y + half * 0.72);
+  pen.lineTo(x - half, y + half * 0.72);
+  pen.closePath();
 };
 
 // Only where all of them are known: the largest alone would paint curtains where it is merely busy.

@@ -33,7 +33,7 @@ export const short = (number) => {
   return `${Number((number / size).toPrecision(3))}${letter}`;
 };
 
-export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export const plural = (number, word, words = `${word}s`) => `${count(number)} ${number === 1 ? word : words}`;
 
 const UNITS = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const LONG = 120e9; // From here on hours, minutes and seconds read better than seconds.

@@ -14,8 +14,8 @@ export const tipOf = (app) => (pane, place) => {
     const when = pane.asked.axis === "steps" ? `step ${event.x}` : elapsed(event.x * (pane.overview.unit ?? 1));
     const marks = [event.kind, when, event.violation ? "◆ violation" : "", event.failure ? "▲ failure" : ""];
     tip.replaceChildren(
-      named(visible(event.name || event.id, 120), "what"),
-      named(visible(pane.named(event.lane, event.index), 80), "id"),
+      ...(event.name ? [named(visible(event.name, 120), "what")] : []),
+      named(visible(pane.named(event.lane, event.index), 120), event.name ? "id" : "what"),
       make("span", marks.filter(Boolean).join(" · "), "quiet"),
       ...(event.note ? [named(visible(event.note, 300))] : []),
     );

@@ -121,7 +121,8 @@ export class Warp {
   }
 }
 
-const gap = (one, other, scale) => {
+// px between two neighbouring columns.
+export const gap = (one, other, scale) => {
   const room = scale / Math.max(one.dense, other.dense); // px per column, were they even.
   const near = Math.min(room * 0.5, CLOSE + Math.max(0, room - 2 * CLOSE) * 0.12, 72);
   const least = one.lanes.some((lane) => other.lanes.includes(lane)) ? near : near * 0.62;
