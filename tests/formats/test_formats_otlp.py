@@ -249,6 +249,19 @@ def test_log_joins_its_spans_lane() -> None:
     assert events[1].attributes["level"] == "error"
 
 
+def test_a_log_record_loses_neither_its_body_nor_an_attribute_of_that_name() -> None:
+    attributes = [{"key": key, "value": {"stringValue": "mine"}} for key in ("body", "severity")]
+    (log,) = read(logs({**LOG, "attributes": attributes}))
+
+    assert isinstance(log, LogRecord)
+    assert log.attributes == {
+        "body": "no stock\nfor item 5",
+        "attribute.body": "mine",
+        "severity": "ERROR",
+        "attribute.severity": "mine",
+    }
+
+
 @pytest.mark.parametrize(
     ("given_fields", "level"),
     [

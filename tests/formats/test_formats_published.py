@@ -299,3 +299,11 @@ def test_a_merged_record_has_a_position_from_1() -> None:
         MergedRecord.from_line(arrived().merged(0).line())
     with pytest.raises(InputError, match="position"):
         MergedRecord.from_headers("c", arrived().headers(), b"")
+
+
+def test_a_merged_record_from_strangers_can_be_written_again() -> None:
+    good = arrived().merged(1).headers()
+    with pytest.raises(InputError, match="publisher is not UTF-8"):
+        MergedRecord.from_headers("c", {**good, PUBLISHER_HEADER: "\udcff"}, b"")
+    with pytest.raises(InputError, match="sequence does not fit into 64 bits"):
+        MergedRecord.from_headers("c", {**good, SEQUENCE_HEADER: "9999999999999999999"}, b"")

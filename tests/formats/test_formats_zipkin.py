@@ -54,6 +54,11 @@ def spans(*values: object) -> list[Span]:
     return [item for item in read(*values) if isinstance(item, Span)]
 
 
+def test_the_other_side_is_told_beside_a_tag_of_that_name() -> None:
+    (span,) = spans({**V2, "tags": {"peer.service": "by the tag"}})
+    assert span.attributes == {"peer.service": "servicea", "attribute.peer.service": "by the tag"}
+
+
 @pytest.mark.parametrize("value", [[V2], [[V2]], V2, {"data": [V2]}])
 def test_span_of_version_2(value: object) -> None:
     assert read(value) == [EXPECTED]

@@ -211,8 +211,30 @@ def test_reported_clocks_are_compared_with_the_recomputed_ones(seed: int) -> Non
     assert found == firsts
 
 
+def test_wrong_clocks_are_listed_up_to_the_limit_as_all_findings_are() -> None:
+    events = [Event(process=f"p{at}", index=1, clock={f"p{at}": 2}) for at in range(5)]
+    report = History(events).check(limit=2)
+    assert report.counts["clock"] == 5
+    assert [violation.events[0].process for violation in report.violations] == ["p0", "p1"]
+    assert "clock: 5 processes report wrong ones, the first 2 are listed" in report.notes
+
+
 def with_clock(event: Event, clock: dict[str, int]) -> Event:
     return Event(process=event.process, index=event.index, sends=event.sends, receives=event.receives, clock=clock)
+
+
+def test_a_cycle_says_how_many_messages_it_has_and_how_many_hang_together() -> None:
+    orders = {"p": "abc", "q": "bac", "r": "acb"}
+    events = [
+        Event(process=process, index=at, receives=(message,))
+        for process, order in orders.items()
+        for at, message in enumerate(order, start=1)
+    ]
+    (violation,) = History(events).check().violations
+    assert violation.messages == ("a", "b")
+    assert violation.why == (
+        "no one order fits 2 messages: 'a' before 'b' before 'a'; such cycles tie 3 messages together"
+    )
 
 
 def test_inferred_messages_are_left_out_and_said_so() -> None:
@@ -225,6 +247,31 @@ def test_inferred_messages_are_left_out_and_said_so() -> None:
     report = History(events).check()
     assert report.passed
     assert "inferred" in report.notes[0]
+    assert report.known == {"fifo": None, "causal": None, "total": None, "clock": None}
+
+
+def test_what_was_judged_is_counted_by_kind() -> None:
+    events = [
+        Event(process="s", index=1, sends=("~1", "2"), time=1),
+        Event(process="s", index=2, sends=("3",), clock={"s": 2}),
+        Event(process="p", index=1, receives=("~1", "2")),
+        Event(process="p", index=2, receives=("3", "unsent")),
+    ]
+    report = History(events).check(delta_ns=0)
+    assert {kind: (one.judged, one.of) for kind, one in report.judged.items()} == {
+        "fifo": (2, 4),
+        "causal": (2, 4),
+        "total": (3, 4),
+        "temporal": (1, 4),
+        "clock": (1, 4),
+    }
+    assert None not in report.known.values()
+
+
+def test_without_messages_no_order_is_judged() -> None:
+    report = History([Event(process="p", index=1)]).check(delta_ns=0)
+    assert set(report.known.values()) == {None}
+    assert report.judged["causal"].why == "no event receives a message"
 
 
 def test_an_inferred_message_is_not_overtaken_by_a_real_one() -> None:

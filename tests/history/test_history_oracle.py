@@ -166,7 +166,7 @@ def test_cuts(seed: int) -> None:
         assert (
             set(described.in_flight) - {m for m in described.in_flight if m.startswith("birth")} == inside & outside
         )
-        assert set(described.lost) == inside - received
+        assert set(described.unreceived) == inside - received
 
         chosen = random.sample(range(len(steps)), min(len(steps), 2))
         smallest = history.cut_after(*(events[i] for i in chosen))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beforehand.errors import InputError, UnknownEventError
-from beforehand.events import Event, Rejection
+from beforehand.events import Event, EventId, Rejection
 from beforehand.history import History
 
 
@@ -103,7 +103,7 @@ def test_unsent_and_unreceived_messages_are_no_errors() -> None:
     history = History([event("p:1", sends="lost"), event("q:1", receives="from nowhere".replace(" ", "-"))])
     assert history.rejections == ()
     assert history.check().passed
-    assert history.cut_after("p:1", "q:1").lost == ("lost",)
+    assert history.cut_after("p:1", "q:1").unreceived == ("lost",)
 
 
 def test_executions_are_kept_apart() -> None:
@@ -233,3 +233,9 @@ def test_an_invalid_event_cannot_exist(wrong: dict[str, object]) -> None:
 def test_a_rejection_among_the_events_is_refused_with_the_way_out() -> None:
     with pytest.raises(InputError, match="set rejections aside first"):
         History([event("p:1"), Rejection(reason="not-json", detail="")])  # type: ignore[list-item]
+
+
+def test_an_event_of_another_execution_is_unknown_and_the_line_says_why() -> None:
+    history = History([Event(execution="monday", process="a", index=1)])
+    with pytest.raises(UnknownEventError, match="in this history: it is of execution 'monday'"):
+        history.event(EventId("tuesday", "a", 1))

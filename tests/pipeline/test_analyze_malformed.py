@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from analyses import Analysis, analyzed
-from beforehand.cli.analyze import _cause, _silence_stacks
+from beforehand.cli.analyze import _silence_stacks, _summary
 from beforehand.errors import InputError
 from beforehand.formats import FieldMap
 from beforehand.pipeline import inputs
+from beforehand.pipeline.failing import told
 from beforehand.pipeline.jobs.running import run_tasks
 
 if TYPE_CHECKING:
@@ -340,15 +342,37 @@ def test_an_exception_in_a_task_is_told_in_its_own_words(spark: SparkSession) ->
 
     with pytest.raises(Exception, match="the moon is full") as failed:
         run_tasks(spark, 1, fail)
-    assert _cause(failed.value) == "ValueError: the moon is full"
+    assert told(failed.value) == "a task failed: ValueError: the moon is full"
 
 
 def test_spark_keeps_its_stacks_for_itself(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     _silence_stacks()
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO") as failed:
         spark.sql("select 1 / 0").collect()
-    assert _cause(failed.value).startswith("[DIVIDE_BY_ZERO] Division by zero.")
+    assert "[DIVIDE_BY_ZERO] Division by zero." in told(failed.value)
     assert capfd.readouterr().err == ""
+
+
+def test_the_summary_shows_what_events_say_and_can_be_copied_into_a_shell() -> None:
+    report = {
+        "events": 2,
+        "processes": 1,
+        "executions": 1,
+        "messages": 0,
+        "receives": 0,
+        "depth": None,
+        "rejected": 0,
+        "violations": {},
+        "notes": ["of \x1b[2J"],
+        "failures_total": 1,
+        "failures": [{"event": "it's $(mine):2", "name": "\x1b]0;owned\x07"}],
+    }
+    said = _summary(report, Path("my history"))
+    assert "\x1b" not in said
+    assert "note: of ␛[2J" in said
+    assert "the first: it's $(mine):2 ␛]0;owned␇" in said
+    line = next(line for line in said.split("\n") if "beforehand explain" in line)
+    assert shlex.split(line.partition(": ")[2]) == ["beforehand", "explain", "my history", "it's $(mine):2"]
 
 
 def command(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

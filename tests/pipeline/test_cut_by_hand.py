@@ -172,7 +172,7 @@ def test_queries_of_a_directory_equal_those_of_the_history_in_memory(case: Case)
 def _same_cut(found: Cut, expected: Cut) -> None:
     assert (found.cut, found.front, found.consistent) == (expected.cut, expected.front, expected.consistent)
     assert sorted(found.in_flight) == sorted(expected.in_flight)
-    assert sorted(found.lost) == sorted(expected.lost)
+    assert sorted(found.unreceived) == sorted(expected.unreceived)
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

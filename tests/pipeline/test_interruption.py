@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,6 +76,33 @@ def test_replace_does_not_remove_what_is_no_history(tmp_path: Path, out: Path, i
     assert (out / "holiday.jpg").read_text() == "precious"
 
 
+def test_replace_does_not_remove_what_lies_beside_a_history_in_its_directory(
+    tmp_path: Path, out: Path, input_file: Path
+) -> None:
+    old_history(out / "history")
+    shutil.copy(input_file, out / "history" / "mine.jsonl")
+    before = files_below(out / "history")
+
+    done = run("analyze", input_file, "--to", out / "history", "--replace", env=without_java(tmp_path))
+
+    assert done.returncode == 2
+    assert "holds mine.jsonl, which is not of the history that --replace removes: move it" in done.stderr
+    assert files_below(out / "history") == before
+
+
+def test_an_input_that_lies_in_what_is_written_anew_is_refused(tmp_path: Path, out: Path, input_file: Path) -> None:
+    old_history(out / "history")
+    inside = out / "history" / "events" / "mine.jsonl"
+    inside.parent.mkdir(exist_ok=True)
+    shutil.copy(input_file, inside)
+
+    done = run("analyze", inside, "--to", out / "history", "--replace", env=without_java(tmp_path))
+
+    assert done.returncode == 2
+    assert "mine.jsonl lies in " in done.stderr
+    assert inside.exists()
+
+
 def test_missing_java_is_told_in_one_line_and_leaves_nothing(tmp_path: Path, out: Path, input_file: Path) -> None:
     done = run("analyze", input_file, "--to", out / "a" / "history", env=without_java(tmp_path))
 
@@ -106,6 +134,30 @@ def test_failure_at_the_last_step_gives_the_old_directory_its_name_back(
 
     assert files_below(out / "history") == before
     assert os.listdir(out) == ["history"]
+
+
+def test_a_second_signal_while_it_is_removed_leaves_nothing_either(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rmtree, calls = shutil.rmtree, 0
+
+    def interrupted(path: Path, ignore_errors: bool = False) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyboardInterrupt
+        rmtree(path, ignore_errors=ignore_errors)
+
+    def half() -> None:
+        with making(out / "history", replace=False) as directory:
+            (directory.path / "half").write_text("half")
+            raise RuntimeError
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        half()
+
+    assert os.listdir(out) == []
 
 
 def test_link_to_a_history_stays_a_link_when_replaced(out: Path) -> None:

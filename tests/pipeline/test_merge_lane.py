@@ -35,7 +35,9 @@ def run(lane: Lane, rows: list[Row], sizes: list[int], *, end: bool = True) -> t
         out, side = lane.advance(table(part), time_ns=time)
         merged += out.to_pylist()
         aside += side.to_pylist()
-        kept = Lane(SETTINGS, buffer_max=lane._buffer_max, bytes_max=lane._bytes_max, channels_max=lane._channels_max)
+        kept = Lane(
+            SETTINGS, waiting_max=lane._waiting_max, bytes_max=lane._bytes_max, channels_max=lane._channels_max
+        )
         kept.restore(lane.to_bytes())
         lane = kept
     if end:
@@ -140,7 +142,7 @@ def test_what_is_read_after_its_place_was_passed_is_set_aside() -> None:
 
 def test_above_the_bound_of_a_channel_the_latest_arrivals_are_set_aside() -> None:
     rows = messages(3, 30, channels=1, step_ns=1000)
-    lane = Lane(SETTINGS, buffer_max=5)
+    lane = Lane(SETTINGS, waiting_max=5)
 
     _, aside, lane = run(lane, rows[:12], [3, 4, 5], end=False)
 

@@ -113,6 +113,27 @@ def test_a_missing_file_or_position_is_told_of(folder: Path) -> None:
         list(read_merged(folder))
 
 
+@pytest.mark.parametrize("line", [b"[]", b'{"payload": 1}', b'{"channel": {}}', b"no JSON"])
+def test_lines_that_somebody_damaged_are_told_of(folder: Path, line: bytes) -> None:
+    writer = MergedDataSource({"path": str(folder), "form": "jsonl"}).streamWriter(None, False)  # type: ignore[arg-type]
+    writer.commit([writer.write(iter([lane(0, merged_rows("a", 1, 2))]))], 0)
+    for path in (folder / "merged").iterdir():
+        path.write_bytes(line + b"\n")
+    with pytest.raises(InputError, match="committed by the merge, but it cannot be read"):
+        list(read_merged(folder))
+
+
+def test_of_a_start_that_is_interrupted_nothing_is_left(tmp_path: Path) -> None:
+    def start() -> None:
+        with opened(tmp_path) as checkpoint:
+            claim_folder(tmp_path / "out", checkpoint, form="parquet")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_checkpoint_is_held_by_one_and_for_its_settings_only(tmp_path: Path) -> None:
     with opened(tmp_path) as first:
         with pytest.raises(InputError, match="another merge runs with this checkpoint"), opened(tmp_path):

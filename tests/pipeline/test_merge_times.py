@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from beforehand.errors import InputError
+from beforehand.pipeline.merging.file_source import FilesDataSource
 from beforehand.pipeline.merging.times import TimeRules, arrival_after
 
 RULES = TimeRules(span_ns=100, grace_ns=10)
@@ -60,3 +64,16 @@ def test_arrivals_do_not_go_back_unless_the_clock_was_far_ahead() -> None:
     assert arrival_after(500, 600, span_ns=100) == 600
     assert arrival_after(500, 400, span_ns=100) == 500
     assert arrival_after(500, 399, span_ns=100) == 399
+
+
+def test_rules_come_from_the_options_of_a_source() -> None:
+    assert TimeRules.read({}) is None
+    assert TimeRules.read({"span_ns": "5"}) == TimeRules(span_ns=5, grace_ns=10**9)
+    given = {"span_ns": "5", "grace_ns": "7", "flush": "true"}
+    assert TimeRules.read(given) == TimeRules(span_ns=5, grace_ns=7, flush=True)
+
+
+@pytest.mark.parametrize("name", ["span_ns", "grace_ns", "bytes_max"])
+def test_an_option_that_is_no_number_is_one_clear_line(name: str) -> None:
+    with pytest.raises(InputError, match=f"the option {name} is no whole number: 'soon'"):
+        FilesDataSource({"path": ".", name: "soon"}).streamReader(None)  # type: ignore[arg-type]

@@ -22,6 +22,8 @@ from beforehand.pipeline.stored import StoredHistory
 from beforehand.pipeline.stored.checking import found_violations
 from hard_histories import hard_history, with_broken_structure, with_reported_clocks
 
+KINDS = ("fifo", "causal", "total", "clock")
+
 
 def _world(kind: str, histories: int) -> list[Event]:
     """Many executions in one file, so that one analysis covers them all."""
@@ -95,7 +97,12 @@ def _analyze_and_compare(events: list[Event], tmp_path: Path, blocks: int | None
     counts: Counter[str] = Counter()
     for found in reports.values():
         counts.update(found.counts)
-    assert report["violations"] == {name: counts[name] for name in ("fifo", "causal", "total", "clock")}
+    judged = {kind: sum(one.judged[kind].judged for one in reports.values()) for kind in KINDS}
+    assert {kind: report["judged"][kind]["judged"] for kind in KINDS} == judged
+    assert {kind: report["judged"][kind]["of"] for kind in KINDS} == {
+        kind: sum(one.judged[kind].of for one in reports.values()) for kind in KINDS
+    }
+    assert report["violations"] == {kind: counts[kind] if judged[kind] else None for kind in KINDS}
     assert report["events"] == sum(len(history) for history in oracle.values())
     assert report["rejected_reasons"] == Counter(
         rejection.reason for history in oracle.values() for rejection in history.rejections

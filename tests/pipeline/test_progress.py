@@ -65,3 +65,11 @@ def test_a_step_that_fails_leaves_nothing_and_is_not_counted() -> None:
         raise ZeroDivisionError
     assert terminal.getvalue().endswith("\r\x1b[K")
     assert progress.seconds == {}
+
+
+def test_nobody_is_told_where_standard_error_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    progress = Progress()
+    with progress.step("read"):
+        pass
+    assert list(progress.seconds) == ["read"]

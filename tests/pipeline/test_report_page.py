@@ -43,8 +43,52 @@ def test_what_was_not_checked_is_said_in_the_headline_and_why_beside_the_check()
 
     text = check_page(report_page(report, {})).text
 
-    assert "Not checked: causal order." in text
+    assert "Not judged: causal order." in text
     assert "not known: causal order: no real message" in text
+
+
+def test_orders_that_were_never_judged_are_not_called_in_order() -> None:
+    why = "all 584 receives are of inferred messages"
+    unjudged = {"judged": 0, "of": 584, "why": why}
+    report = {
+        "events": 1_320,
+        "failures": [],
+        "violations": {"fifo": None, "causal": None, "total": None, "clock": None},
+        "judged": {
+            **dict.fromkeys(("fifo", "causal", "total"), unjudged),
+            "clock": {"judged": 0, "of": 1_320, "why": "no event reports a clock"},
+        },
+    }
+
+    text = check_page(report_page(report, {})).text
+
+    assert "No event failed; the order of messages was not judged" in text
+    assert f"Not judged: FIFO order, causal order, total order ({why})." in text
+    assert "not judged: no event reports a clock" in text
+    assert "✓" not in text
+    assert "Nothing wrong was found" not in text
+
+
+def test_right_clocks_do_not_say_that_messages_were_in_order() -> None:
+    report = {"events": 5, "failures": [], "violations": {"fifo": None, "clock": 0}}
+
+    text = check_page(report_page(report, {})).text
+
+    assert "No event failed, the reported clocks are right; the order of messages was not judged" in text
+
+
+def test_an_order_that_was_judged_in_part_says_so() -> None:
+    report = {
+        "events": 5,
+        "failures": [],
+        "violations": {"fifo": 0, "clock": None},
+        "judged": {"fifo": {"judged": 3, "of": 4, "why": "1 receives are of inferred messages"}},
+    }
+
+    text = check_page(report_page(report, {})).text
+
+    assert "Nothing wrong was found" in text
+    assert "Order was judged by 3 of 4 receives: 1 receives are of inferred messages." in text
 
 
 @pytest.mark.parametrize("report", [{}, {"events": 0, "failures": [], "processes_table": []}])

@@ -189,8 +189,8 @@ def test_diagrams_of_one_report_do_not_disturb_each_other(opened: Opened) -> Non
     assert second.chosen == "orders:17"
     sync_api.expect(second.host.locator("#cut-bar")).to_be_hidden()  # Another axis needs another cut.
     sync_api.expect(second.host.locator("#listing")).to_be_visible()
-    assert second.host.locator("#axis").inner_text() == "Time"
-    assert first.host.locator("#axis").inner_text() == "Steps"
+    sync_api.expect(second.host.locator("#axis [aria-pressed=true]")).to_have_text("Time")
+    sync_api.expect(first.host.locator("#axis [aria-pressed=true]")).to_have_text("Steps")
     sync_api.expect(first.host.locator("#listing")).to_be_hidden()
     sync_api.expect(first.search).to_have_value("")
     assert (first.ask("({pane}) => pane.camera.scale"), first.ask("({pane}) => pane.camera.range")) == before

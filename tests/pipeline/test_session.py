@@ -14,6 +14,7 @@ from analyzing import CHEAP, environment, order_of, run, write_histories
 from beforehand.errors import BeforehandError, InputError
 from beforehand.pipeline.failing import told, told_by_jvm
 from beforehand.pipeline.java import find_java, java_version
+from beforehand.pipeline.java_classes import class_archive
 from beforehand.pipeline.session import session
 
 if TYPE_CHECKING:
@@ -249,7 +250,9 @@ def test_spark_submit_runs_the_library_and_the_command(tmp_path: Path) -> None:
     )
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     submit += ["--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"]
-    submit += ["--driver-java-options", "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1"]  # It is brief.
+    archive = class_archive(tmp_path)
+    faster = f" {archive.option}" if archive and archive.is_there else ""
+    submit += ["--driver-java-options", f"-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1{faster}"]
     env = environment(PYSPARK_PYTHON=sys.executable, JAVA_HOME=find_java())
 
     done = run(script, given, tmp_path / "library", tmp_path / "command", command=submit, env=env)

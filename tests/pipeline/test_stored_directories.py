@@ -49,6 +49,15 @@ def no_json(path: Path) -> None:
     (path / "manifest.json").write_text("{")
 
 
+def deep_json(path: Path) -> None:
+    (path / "manifest.json").write_text("[" * 100_000)
+
+
+def other_types(path: Path) -> None:
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps(manifest | {"packs": "many"}))
+
+
 def no_cuts(path: Path) -> None:
     shutil.rmtree(path / "cuts")
 
@@ -96,6 +105,8 @@ DAMAGES = [
     no_manifest,
     other_schema,
     no_json,
+    deep_json,
+    other_types,
     no_cuts,
     fewer_cuts,
     no_block,

@@ -185,7 +185,7 @@ def test_no_message_of_the_surroundings_looks_lost_or_unsent_that_is_not(
         for event in random.sample(events, 10):
             found = stored.around(event, 15)
             arrows = layout([*found.events, *found.beyond], marks=found.marks).arrows
-            lost = {m for arrow in arrows if arrow.kind is ArrowKind.LOST for m in arrow.messages}
+            lost = {m for arrow in arrows if arrow.kind is ArrowKind.UNRECEIVED for m in arrow.messages}
             assert not lost & received
             assert not [arrow for arrow in arrows if arrow.kind is ArrowKind.UNSENT]
 

@@ -16,7 +16,7 @@ from history_directories import Case, make_pack_directory
 
 
 def comparable(cut: Cut) -> tuple[object, ...]:
-    return dict(cut.cut), cut.front, sorted(cut.in_flight), sorted(cut.lost), cut.consistent
+    return dict(cut.cut), cut.front, sorted(cut.in_flight), sorted(cut.unreceived), cut.consistent
 
 
 def test_every_question_about_a_small_execution_is_answered_as_in_memory(pack_case: Case) -> None:
@@ -48,8 +48,8 @@ def test_messages_that_were_sent_twice_stay_with_the_send_that_came_first(pack_c
     stored = StoredHistory.open(pack_case.path).history("untidy")
     for event in history.columns.events:
         assert stored.stamp(event) == history.stamp(event)
-    assert sorted(stored.cut_after(*history.columns.events).lost) == sorted(
-        history.cut_after(*history.columns.events).lost
+    assert sorted(stored.cut_after(*history.columns.events).unreceived) == sorted(
+        history.cut_after(*history.columns.events).unreceived
     )
 
 

@@ -47,6 +47,7 @@ DEPTH_MAX: Final = 16
 """Brackets of a line that may be nested; records have one level."""
 
 DETAIL_MAX: Final = 300
+NUMBER_MAX: Final = 2**63 - 1
 _DECIMAL: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -123,6 +124,10 @@ class MergedRecord:
                 raise InputError(f"not a merged record: {name} is missing or of another type")
             if name == "position" and int(value) < 1:
                 raise InputError("not a merged record: positions count from 1")
+            if kind is int and not -NUMBER_MAX <= int(value) <= NUMBER_MAX:
+                raise InputError(f"not a merged record: {name} does not fit into 64 bits")
+            if kind is str and not _is_utf8(str(value)):
+                raise InputError(f"not a merged record: {name} is not UTF-8")
             taken[name] = value
         return cls(**taken)  # type: ignore[arg-type]  # Each has the type of its field.
 
@@ -173,6 +178,15 @@ class UnreadableError(Exception):
     def __init__(self, text: str, reason: SetAside = SetAside.MALFORMED) -> None:
         super().__init__(text)
         self.reason = reason
+
+
+def _is_utf8(text: str) -> bool:
+    """Not if it came as bytes that are not: a header is kept as it is."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def decimal(value: object) -> int | None:

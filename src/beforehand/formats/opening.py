@@ -102,8 +102,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """
     try:
         target = os.path.realpath(path)  # Through a link, so that the link stays a link.
-        in_place = os.path.exists(target) and not os.path.isfile(target)
-        part = target if in_place else f"{target}.{secrets.token_hex(4)}.part"
+        in_place = os.path.exists(path) and not os.path.isfile(path)  # Not `target`: a pipe's own name is no path.
+        part = os.fspath(path) if in_place else f"{target}.{secrets.token_hex(4)}.part"
         raw = open(part, "wb" if in_place else "xb")  # noqa: SIM115 (closed below, before the rename)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {shown_path(path)}: {_why(error)}") from error

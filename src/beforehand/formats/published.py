@@ -53,6 +53,7 @@ __all__ = [
     "ARRIVAL_MAX",
     "POSITION_HEADER",
     "PUBLISHER_HEADER",
+    "RECORD_KEYS",
     "SEQUENCE_HEADER",
     "STAMP_HEADER",
     "Arrived",
@@ -70,9 +71,10 @@ ARRIVAL_MAX: Final = 2**62
 
 NAMES_MAX: Final = 10_000
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_KEYS: Final = frozenset(
+RECORD_KEYS: Final = frozenset(
     ("channel", "publisher", "sequence", "stamp", "arrival", "payload", "payload_base64", "position")
 )
+"""What a line of a published message may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +180,7 @@ class RecordReader:
             return self._unread(SetAside.MALFORMED, str(error), data)
         if not isinstance(fields, dict):
             return self._unread(SetAside.MALFORMED, "the line is no JSON object", data)
-        unknown = sorted(fields.keys() - _KEYS)
+        unknown = sorted(fields.keys() - RECORD_KEYS)
         if unknown:
             return self._unread(SetAside.MALFORMED, f"the key {shown(unknown[0])} is unknown", data)
         try:

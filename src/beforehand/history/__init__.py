@@ -5,6 +5,7 @@ from beforehand.history.columns import Columns
 from beforehand.history.conditions import Conditions
 from beforehand.history.cuts import Cut
 from beforehand.history.history import Explanation, History
+from beforehand.history.judging import Judged
 from beforehand.history.measures import HiddenChannel, Lateness, Measures, Synchrony
 from beforehand.history.offsets import ClockBounds
 from beforehand.history.runs import Run
@@ -18,6 +19,7 @@ __all__ = [
     "Explanation",
     "HiddenChannel",
     "History",
+    "Judged",
     "Lateness",
     "Measures",
     "Run",

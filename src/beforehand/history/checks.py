@@ -23,10 +23,11 @@ import numpy.typing as npt
 
 from beforehand.events import EventId
 from beforehand.history.columns import Columns
+from beforehand.history.judging import Judged, judged_clocks, judged_orders, judged_temporal, known_counts
 from beforehand.history.kernels import NO_TIME, overtaken, path_back, strong_components
 from beforehand.history.succession import Succession, succession
 
-__all__ = ["CheckReport", "Violation", "check", "total_order"]
+__all__ = ["CheckReport", "Violation", "check", "inferred_note", "total_order"]
 
 Integers = npt.NDArray[np.int64]
 Stamps = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -51,11 +52,20 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """`counts` counts everything found; `violations` holds at most `limit` of each kind."""
+    """`counts` counts everything found; `violations` holds at most `limit` of each kind.
+
+    `judged`, by kind: how much could be judged at all, and why not the rest.
+    """
 
     counts: Mapping[str, int]
     violations: tuple[Violation, ...]
     notes: tuple[str, ...] = field(default=())
+    judged: Mapping[str, Judged] = field(default_factory=dict)
+
+    @property
+    def known(self) -> dict[str, int | None]:
+        """`counts`, with None where nothing could be judged."""
+        return known_counts(self.counts, self.judged)
 
     @property
     def passed(self) -> bool:
@@ -78,7 +88,9 @@ def check(
     if delta_ns is not None:
         checker.temporal(delta_ns)
     checker.clocks()
-    return CheckReport(dict(checker.counts), tuple(checker.violations), tuple(checker.notes))
+    return CheckReport(
+        dict(checker.counts), tuple(checker.violations), tuple(checker.notes), checker.judged(delta_ns is not None)
+    )
 
 
 def total_order(columns: Columns, *, limit: int) -> CheckReport:
@@ -91,6 +103,10 @@ def total_order(columns: Columns, *, limit: int) -> CheckReport:
     checker = _Checker(columns, stamps, nothing, lambda _: [], limit)
     checker.total()
     return CheckReport({"total": checker.counts["total"]}, tuple(checker.violations), tuple(checker.notes))
+
+
+def inferred_note(inferred: int) -> str:
+    return f"{inferred} receives are of inferred messages; checks of order need real ones and left them out"
 
 
 class _Checker:
@@ -108,11 +124,10 @@ class _Checker:
         self.row = columns.receive_row
         self.source = columns.source
         self.real = columns.real[columns.receive_message] if columns.messages else np.zeros(0, np.bool_)
-        inferred = int((~self.real).sum())
-        if inferred:
-            self.notes.append(
-                f"{inferred} receives are of inferred messages; checks of order need real ones and left them out"
-            )
+        self.inferred = int((~self.real).sum())
+        self.untimed = 0  # Receives of real messages without a send time, where temporal order was judged.
+        if self.inferred:
+            self.notes.append(inferred_note(self.inferred))
 
     def fifo_and_causal(self) -> None:
         columns, size = self.columns, len(self.columns.processes)
@@ -229,9 +244,10 @@ class _Checker:
             )
         names = tuple(columns.messages[m] for m in cycle)
         shown = " before ".join(repr(name) for name in (*names, names[0]))
-        self.violations.append(
-            Violation("total", tuple(events), names, f"no one order fits {size} messages: {shown}", tuple(reasons))
-        )
+        why = f"no one order fits {len(cycle)} messages: {shown}"
+        if size > len(cycle):
+            why += f"; such cycles tie {size} messages together"
+        self.violations.append(Violation("total", tuple(events), names, why, tuple(reasons)))
 
     def temporal(self, delta_ns: int) -> None:
         """Per process keep the latest send time received so far; a new message may lie at most δ before it."""
@@ -239,7 +255,7 @@ class _Checker:
         self.counts["temporal"] = 0
         timed = self.real & (self.source >= 0)
         timed[timed] = columns.time[self.source[timed]] != NO_TIME
-        without = int((self.real & ~timed).sum())
+        self.untimed = without = int((self.real & ~timed).sum())
         if without:
             self.notes.append(f"temporal order: {without} receives are of messages without a send time")
         hits: list[tuple[int, int]] = []
@@ -293,12 +309,24 @@ class _Checker:
                 expected = {p: int(stamp[at]) for p, at in position.items() if stamp[at]}
                 why = f"{columns.event_id(row)} reports the clock {reported}; its messages imply {expected}"
                 firsts[process] = Violation("clock", (columns.event_id(row),), (), why)
-        self.violations += firsts.values()
+        self.violations += list(firsts.values())[: self.limit]
+        if len(firsts) > self.limit:
+            self.notes.append(f"clock: {len(firsts)} processes report wrong ones, the first {self.limit} are listed")
         if unsure:
             self.notes.append(
                 f"clock: {unsure} of the {self.counts['clock']} wrong clocks name events that are not here; "
                 "if the history is incomplete, they may be right"
             )
+
+    def judged(self, temporal: bool) -> dict[str, Judged]:
+        receives = int(self.row.size)
+        unsent = int((self.real & (self.source < 0)).sum())
+        result = judged_orders(receives=receives, inferred=self.inferred, unsent=unsent)
+        if temporal:
+            result["temporal"] = judged_temporal(receives=receives, inferred=self.inferred, untimed=self.untimed)
+        events = self.columns.events
+        clocks = sum(event.clock is not None for event in events)
+        return result | {"clock": judged_clocks(events=len(events), clocks=clocks)}
 
     def _present(self, process: int | None, index: int) -> bool:
         if process is None:

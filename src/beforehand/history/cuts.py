@@ -6,7 +6,7 @@ before an event inside is inside too. Its *front* is the last event of each proc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,18 +30,18 @@ class Cut:
     cut: Mapping[str, int]  # Per process the index of its last event inside, 0 if it has none.
     front: tuple[EventId, ...]
     in_flight: tuple[str, ...]  # Messages sent inside and received outside, by at least one process.
-    lost: tuple[str, ...]  # Messages sent inside that no process ever receives.
+    unreceived: tuple[str, ...]  # Messages sent inside that no process ever receives.
     consistent: bool
 
 
-def vector(columns: Columns, cut: Mapping[str, int]) -> Integers:
+def vector(processes: Sequence[str], cut: Mapping[str, int]) -> Integers:
     """The cut as an array; processes that it does not name have 0."""
-    unknown = sorted(set(cut) - set(columns.processes))
+    unknown = sorted(set(cut) - set(processes))
     if unknown:
         raise InputError(f"the cut names {unknown[0]!r}, which is no process of this history")
     if min(cut.values(), default=0) < 0:
         raise InputError("the cut has a negative index: indexes count from 1, and 0 stands for none")
-    return np.array([min(cut.get(process, 0), INDEX_MAX) for process in columns.processes], np.int64)
+    return np.array([min(cut.get(process, 0), INDEX_MAX) for process in processes], np.int64)
 
 
 def last_rows(columns: Columns, cut: Integers) -> Integers:
@@ -103,6 +103,6 @@ def describe(columns: Columns, stamps: Stamps, cut: Integers) -> Cut:
         },
         front=tuple(columns.event_id(int(rows[p])) for p in present),
         in_flight=tuple(columns.messages[m] for m in np.flatnonzero(sent_inside & outside)),
-        lost=tuple(columns.messages[m] for m in np.flatnonzero(sent_inside & ~received)),
+        unreceived=tuple(columns.messages[m] for m in np.flatnonzero(sent_inside & ~received)),
         consistent=consistent,
     )

@@ -239,7 +239,7 @@ class History:
 
     def cut(self, cut: Mapping[str, int]) -> Cut:
         """This cut (process → index), described: its front, messages in flight, whether it is consistent."""
-        return self._describe(cuts.vector(self._columns, cut))
+        return self._describe(cuts.vector(self.processes, cut))
 
     def cut_at(self, time: int) -> Cut:
         """The largest consistent cut with nothing later than `time` (ns), each process going by its own clock."""
@@ -253,7 +253,7 @@ class History:
 
     def largest_consistent_cut(self, cut: Mapping[str, int]) -> Cut:
         """The largest consistent cut inside this one."""
-        return self._largest(cuts.vector(self._columns, cut))
+        return self._largest(cuts.vector(self.processes, cut))
 
     def order(self) -> list[Event]:
         """The deterministic run: by causal time, size of past, process, index. The same for everybody."""
@@ -296,8 +296,10 @@ class History:
                 raise UnknownEventError(event, ": an event is named process:index, like cart:17")
             event = EventId(self.execution, process, int(index))
         columns = self._columns
+        if event.execution != self.execution:
+            raise UnknownEventError(str(event), f": it is of execution {self.execution!r}")
         at = self._position.get(event.process)
-        if at is None or event.execution != self.execution:
+        if at is None:
             raise UnknownEventError(str(event), f": there is no process {event.process!r}")
         first, end = columns.start[at], columns.start[at + 1]
         row = first + int(np.searchsorted(columns.index[first:end], event.index))

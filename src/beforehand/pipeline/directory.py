@@ -9,7 +9,8 @@
     manifest.json   written last: without it the directory is incomplete and is refused
 
 1. A directory appears under its name whole or not at all: it is written beside it and renamed.
-2. An existing directory is replaced only when asked for, and only if it is a history directory or empty.
+2. An existing directory is replaced only when asked for, and only if it is a history directory or empty, and holds
+   nothing else.
 3. Small executions lie in packs, by the CRC-32 of their names: who knows the name knows the file.
 """
 
@@ -23,7 +24,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -31,11 +32,24 @@ from zlib import crc32
 from beforehand.errors import InputError
 from beforehand.formats.opening import shown_path
 
-__all__ = ["SCHEMA_VERSION", "Directory", "Manifest", "making", "open_directory", "pack_of"]
+__all__ = [
+    "OWN_NAMES",
+    "SCHEMA_VERSION",
+    "Directory",
+    "Manifest",
+    "check_target",
+    "making",
+    "open_directory",
+    "pack_of",
+]
 
 SCHEMA_VERSION: Final = 1
 REMOVE_SECONDS_MAX: Final = 5
 MANIFEST: Final = "manifest.json"
+OWN_NAMES: Final = frozenset(
+    ["events", "cuts", "messages", "violations", "rejected", "report.json", "report.html", MANIFEST]
+)
+"""All that lies in a history directory."""
 _PRODUCT: Final = "beforehand history"
 _SCHEME: Final = re.compile("(hdfs|s3|s3a|gs|abfss?|https?|dbfs|wasbs?):")
 
@@ -131,13 +145,28 @@ def open_directory(path: str | os.PathLike[str]) -> tuple[Directory, Manifest]:
             f"make it with beforehand analyze INPUT --to {shown}"
         ) from None
     except NotADirectoryError:
+        if _is_database(directory.path):
+            raise InputError(
+                f"{shown} is a file of SQLite, not a history directory; if it is the store of a service: beforehand "
+                f"export {shown} --as native --to events.jsonl, then beforehand analyze events.jsonl --to DIR; or "
+                f"beforehand serve --store {shown}"
+            ) from None
         raise InputError(
             f"{shown} is a file, not a history directory: make one with beforehand analyze {shown} --to DIR"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{shown}/{MANIFEST} cannot be read ({why}): analyze again") from error
     return directory, _manifest(document, shown)
+
+
+def _is_database(path: Path) -> bool:
+    """Whether it begins as every file of SQLite does. Which of them are stores, the room of the service knows."""
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False
 
 
 def _manifest(document: object, shown: str) -> Manifest:
@@ -148,8 +177,11 @@ def _manifest(document: object, shown: str) -> Manifest:
         raise InputError(
             f"{shown} was written with schema version {version!r}, this is version {SCHEMA_VERSION}: analyze again"
         )
-    known = set(Manifest.__dataclass_fields__)
-    return Manifest(**{key: value for key, value in document.items() if key in known})
+    kinds = {field.name: type(getattr(Manifest(), field.name)) for field in fields(Manifest)}
+    for name, kind in kinds.items():
+        if name in document and type(document[name]) is not kind:
+            raise InputError(f"{shown}/{MANIFEST}: {name} is of another type: analyze again")
+    return Manifest(**{name: document[name] for name in kinds if name in document})
 
 
 @contextmanager
@@ -196,10 +228,14 @@ def _take_name(part: Path, target: Path) -> None:
 def _remove(path: Path) -> None:
     """Remove a directory into which workers of an analysis that was broken off may write for a moment yet."""
     deadline = time.monotonic() + REMOVE_SECONDS_MAX
-    shutil.rmtree(path, ignore_errors=True)
-    while path.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    try:
         shutil.rmtree(path, ignore_errors=True)
+        while path.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+            shutil.rmtree(path, ignore_errors=True)
+    except BaseException:  # Whoever stops us twice does not want to wait, but does not want the rest of it, either.
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def check_target(target: Path, *, replace: bool) -> None:
@@ -217,7 +253,12 @@ def check_target(target: Path, *, replace: bool) -> None:
         raise InputError(f"{shown} exists: choose another --to, or add --replace")
     try:
         product = json.loads((target / MANIFEST).read_bytes()).get("product")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         product = None
     if product != _PRODUCT:
         raise InputError(f"{shown} is not a history directory, so --replace will not remove it: choose another --to")
+    if foreign := sorted(entry.name for entry in target.iterdir() if entry.name not in OWN_NAMES):
+        raise InputError(
+            f"{shown} holds {shown_path(Path(foreign[0]))}, which is not of the history that --replace removes: "
+            "move it, or choose another --to"
+        )

@@ -17,6 +17,8 @@ def event_record(event: Event) -> dict[str, Any]:
         "index": event.index,
         "kind": event.kind.value,
         "name": event.name,
+        "sends": list(event.sends),
+        "receives": list(event.receives),
         "time": event.time,
         "attributes": dict(event.attributes),
     }

@@ -22,11 +22,11 @@ from typing import Final, Literal
 
 from beforehand.errors import InputError
 from beforehand.formats import FieldMap, detect
+from beforehand.formats.detection import FORMATS
 from beforehand.formats.opening import check_file, shown_path
 from beforehand.pipeline.directory import MANIFEST
 
 __all__ = [
-    "FORMATS",
     "UNUSABLE_FILE",
     "Format",
     "InputFile",
@@ -39,7 +39,6 @@ __all__ = [
 Format = Literal[
     "native", "parquet", "shiviz", "govector", "tracing", "otlp", "jaeger", "zipkin", "mapped", "unusable"
 ]
-FORMATS: Final = ("native", "parquet", "shiviz", "govector", "tracing", "otlp", "jaeger", "zipkin")
 
 UNUSABLE_FILE: Final = "unusable-file"
 """The reason of rejections of whole files."""

@@ -37,8 +37,13 @@ SAID_BYTES_MAX: Final = 100_000
 
 
 @contextmanager
-def running_jvm(conf: Mapping[str, str], environment: Mapping[str, str], scratch: Path) -> Iterator[Path]:
-    """A JVM that PySpark will use; gives the file with what it says. `InputError` if it does not start."""
+def running_jvm(
+    conf: Mapping[str, str], environment: Mapping[str, str], scratch: Path, *, end_seconds_max: int = END_SECONDS_MAX
+) -> Iterator[Path]:
+    """A JVM that PySpark will use; gives the file with what it says. `InputError` if it does not start.
+
+    `end_seconds_max`: how long it may take to end after a block that did not fail.
+    """
     from pyspark import SparkContext
     from pyspark.find_spark_home import _find_spark_home
 
@@ -57,15 +62,17 @@ def running_jvm(conf: Mapping[str, str], environment: Mapping[str, str], scratch
             env={**environment, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info)},
             process_group=0,
         )
+    patience = END_SECONDS_MAX
     try:
         _await(process, info, said)
         SparkContext._ensure_initialized(gateway=_connect(info))
         yield said
+        patience = end_seconds_max
     finally:
         try:
             _forget()
         finally:
-            _end(process)  # Also if a second signal comes meanwhile.
+            _end(process, patience)  # Also if a second signal comes meanwhile.
 
 
 def _await(process: subprocess.Popen[bytes], info: Path, said: Path) -> None:
@@ -114,12 +121,12 @@ def _forget() -> None:
             gateway.shutdown()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], seconds_max: int = END_SECONDS_MAX) -> None:
     assert process.stdin is not None
     with suppress(OSError):
         process.stdin.close()
     try:
-        process.wait(timeout=END_SECONDS_MAX)
+        process.wait(timeout=seconds_max)
     except BaseException as error:  # Whoever stops us twice wants it at once.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -70,7 +70,9 @@ def bin_bounds(number: int) -> tuple[int, int]:
 
 
 def message_counts(messages: DataFrame) -> DataFrame:
-    """One row: messages, receives, unreceived, unsent, inferred (receives of such), rejected ends, tightness."""
+    """One row: messages, receives, unreceived, unsent, inferred (receives of such), unsent_real (receives of
+    messages that are not, and that nobody sent), rejected ends, tightness.
+    """
 
     def count(outcome: str) -> F.Column:  # type: ignore[name-defined]
         return F.count(F.when(F.col(OUTCOME) == outcome, 1))
@@ -82,5 +84,6 @@ def message_counts(messages: DataFrame) -> DataFrame:
         count(UNSENT).alias("unsent"),
         count(CYCLE).alias("cycle"),
         F.count(F.when(F.col(INFERRED) & F.col(OUTCOME).isin(RECEIVED, UNSENT), 1)).alias("inferred"),
+        F.count(F.when(~F.col(INFERRED) & (F.col(OUTCOME) == UNSENT), 1)).alias("unsent_real"),
         F.max(SPREAD).alias("tightness"),
     )

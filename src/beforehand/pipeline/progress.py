@@ -26,8 +26,9 @@ class Progress:
     """
 
     def __init__(self, *, stream: TextIO | None = None, quiet: bool = False, passing: bool = False) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._shown = not quiet
+        chosen = sys.stderr if stream is None else stream
+        self._shown = not quiet and chosen is not None  # None: standard error is closed.
+        self._stream: TextIO = chosen
         self._stays = not passing
         self._live = self._shown and bool(getattr(self._stream, "isatty", lambda: False)())
         self._step = ""

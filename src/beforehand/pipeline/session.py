@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 from beforehand.errors import BeforehandError, InputError
 from beforehand.pipeline.failing import told, told_by_jvm
 from beforehand.pipeline.java import find_java
+from beforehand.pipeline.java_classes import MAKING_SECONDS_MAX, class_archive
 from beforehand.pipeline.jvm import END_SECONDS_MAX, changed_environment, last_said, running_jvm, scratch_folder
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ _SCRUBBED: Final = (
     "SPARK_CONNECT_MODE_ENABLED",
 )
 
-_BRIEF: Final = {
-    "spark.driver.defaultJavaOptions": "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1",
-}
+_BRIEF: Final = "-XX:TieredStopAtLevel=1"
 
 _LOOPBACK: Final = re.compile(r"spark://(127\.\d+\.\d+\.\d+|localhost):")
 
@@ -122,12 +121,15 @@ def session(
         elif SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             running = _in_given_jvm(master, given, scratch)  # Of spark-submit, which chose the master.
         else:
-            running = _in_own_jvm(master, {**_BRIEF, **given} if brief else given, scratch)
-        with running as spark:
-            try:
-                yield spark
-            except (PySparkException, Py4JError) as error:
-                raise BeforehandError(told(error)) from error
+            running = _in_own_jvm(master, given, scratch, brief=brief)
+        try:
+            with running as spark:
+                try:
+                    yield spark
+                except (PySparkException, Py4JError) as error:  # At once, while the JVM can still be asked.
+                    raise BeforehandError(told(error)) from error
+        except (PySparkException, Py4JError) as error:  # Before the block, or after it.
+            raise BeforehandError(told(error)) from error
 
 
 @contextmanager
@@ -170,14 +172,25 @@ def _in_given_jvm(master: str | None, conf: dict[str, str], scratch: Path) -> It
 
 
 @contextmanager
-def _in_own_jvm(master: str | None, conf: dict[str, str], scratch: Path) -> Iterator[SparkSession]:
+def _in_own_jvm(master: str | None, conf: dict[str, str], scratch: Path, *, brief: bool) -> Iterator[SparkSession]:
     chosen = master or conf.get("spark.master", "local[*]")
     local = chosen.startswith("local")
     _check_answers(chosen)
     python = conf.get("spark.pyspark.python")
-    settings = {**_settings(scratch, loopback=local or bool(_LOOPBACK.match(chosen))), **conf, "spark.master": chosen}
+    classes = class_archive(scratch)
+    options = ["-XX:+IgnoreUnrecognizedVMOptions", *[_BRIEF] * brief, *([classes.option] if classes else [])]
+    settings = {
+        **_settings(scratch, loopback=local or bool(_LOOPBACK.match(chosen))),
+        **conf,
+        "spark.driver.defaultJavaOptions": " ".join([*options, conf.get("spark.driver.defaultJavaOptions", "")]),
+        "spark.master": chosen,
+    }
+    patience = MAKING_SECONDS_MAX if classes and not classes.is_there else END_SECONDS_MAX
     changes = {**dict.fromkeys(_SCRUBBED), "PYSPARK_PYTHON": python or sys.executable, "JAVA_HOME": find_java()}
-    with changed_environment(changes), running_jvm(settings, dict(os.environ), scratch) as said:
+    with (
+        changed_environment(changes),
+        running_jvm(settings, dict(os.environ), scratch, end_seconds_max=patience) as said,
+    ):
         try:
             spark = _built(chosen, settings)
         except InputError as error:
@@ -186,6 +199,8 @@ def _in_own_jvm(master: str | None, conf: dict[str, str], scratch: Path) -> Iter
             raise
         with _shipped(spark, scratch, needed=not local and python is None):
             yield spark
+    if classes:
+        classes.keep()
 
 
 def _built(master: str | None, settings: Mapping[str, str]) -> SparkSession:

@@ -139,6 +139,16 @@ def bytes_id(value: str) -> str | None:
     return data.hex() if len(data) in (8, 16) else None
 
 
+def put_attribute(attributes: dict[str, str], key: str, value: str) -> None:
+    """Add an attribute of ours. What the source has under that name stays, as `attribute.` and that name."""
+    if attributes.get(key, value) != value:
+        other = f"attribute.{key}"
+        while other in attributes:
+            other = f"attribute.{other}"
+        attributes[other] = attributes.pop(key)
+    attributes[key] = value
+
+
 def one_line(value: str, *, limit: int = 200) -> str:
     """The first line of a text, cut: fit for the name of an event."""
     first = value.lstrip().split("\n", 1)[0].rstrip()

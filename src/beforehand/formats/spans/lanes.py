@@ -38,6 +38,7 @@ from typing import Final
 
 from beforehand.events import INFERRED, Event, EventId, Rejection
 from beforehand.formats.spans.causes import RETURN, Causes, causes_of, end_of, start_of
+from beforehand.formats.spans.fields import put_attribute
 from beforehand.formats.spans.identity import Finding, Identified, identify, process_of
 from beforehand.formats.spans.records import LogRecord, Note, Span
 
@@ -178,18 +179,18 @@ class _Board:
     def _log_draft(self, log: LogRecord, process: str) -> _Draft:
         attributes = self._marked(log.attributes, log.trace_id, log.span_id, "log")
         if process_of(log) != process and (log.service or log.instance or log.host):
-            _put(attributes, "service", process_of(log))
+            put_attribute(attributes, "service", process_of(log))
         if log.level:
-            _put(attributes, "level", log.level)
+            put_attribute(attributes, "level", log.level)
         return _Draft(log.time_ns, log.name, attributes)
 
     def _marked(self, given: Mapping[str, str], trace_id: str, span_id: str, phase: str) -> dict[str, str]:
         attributes = dict(given)
         if span_id:
-            _put(attributes, "span", span_id)
-        _put(attributes, "phase", phase)
+            put_attribute(attributes, "span", span_id)
+        put_attribute(attributes, "phase", phase)
         if trace_id and trace_id != self._execution:
-            _put(attributes, "trace", trace_id)
+            put_attribute(attributes, "trace", trace_id)
         return attributes
 
     # Spans take their places, in the one order that respects all edges.
@@ -216,7 +217,7 @@ class _Board:
             self._flush(lane, up_to=start_of(span))
         attributes = self._marked(span.attributes, span.trace_id, span.span_id, "start")
         if span.kind:
-            _put(attributes, "span.kind", span.kind.value)
+            put_attribute(attributes, "span.kind", span.kind.value)
         if span.start_ns is None and span.end_ns is not None:
             draft = self._end_draft(span, attributes)  # All that is known of it is its end.
         else:
@@ -246,9 +247,9 @@ class _Board:
     def _end_draft(self, span: Span, attributes: Mapping[str, str]) -> _Draft:
         ended = {**attributes, "phase": "end"}
         if span.error:
-            _put(ended, "level", "error")
+            put_attribute(ended, "level", "error")
             if span.message:
-                _put(ended, "message", span.message)
+                put_attribute(ended, "message", span.message)
         return _Draft(span.end_ns, span.name, ended)
 
     def _flush(self, lane: _Lane, *, up_to: int | None) -> None:
@@ -352,16 +353,6 @@ class _Board:
             events=tuple(draft.id for draft in drafts if draft is not None and draft.id is not None),
             message=finding.message,
         )
-
-
-def _put(attributes: dict[str, str], key: str, value: str) -> None:
-    """Add an attribute of ours. What the source has under that name stays, as `attribute.` and that name."""
-    if attributes.get(key, value) != value:
-        other = f"attribute.{key}"
-        while other in attributes:
-            other = f"attribute.{other}"
-        attributes[other] = attributes.pop(key)
-    attributes[key] = value
 
 
 def _log_content(log: LogRecord) -> tuple[object, ...]:

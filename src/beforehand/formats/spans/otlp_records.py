@@ -13,6 +13,7 @@ from beforehand.formats.spans.fields import (
     integer,
     objects,
     one_line,
+    put_attribute,
     record,
     text,
     time_ns,
@@ -126,11 +127,11 @@ def log_of(item: Json, resource: Resource, tolerated: Tolerated) -> LogRecord:
     body = _value(item.get("body"))
     name = text(item.get("eventName"), "eventName", tolerated) or one_line(body)
     if body and body != name:
-        attributes.setdefault("body", body)
+        put_attribute(attributes, "body", body)
     number = _severity(item.get("severityNumber"), tolerated)
     severity = text(item.get("severityText"), "severityText", tolerated)
     if severity:
-        attributes.setdefault("severity", severity)
+        put_attribute(attributes, "severity", severity)
     when = time_ns(item.get("timeUnixNano"), "timeUnixNano")
     return LogRecord(
         trace_id=_id(item.get("traceId"), "traceId", tolerated),

@@ -54,6 +54,7 @@ from beforehand.formats.spans.fields import (
     JsonObject,
     add_microseconds,
     objects,
+    put_attribute,
     record,
     text,
     time_ns,
@@ -141,7 +142,7 @@ def _version_2(item: JsonObject, ids: _Ids, tolerated: Tolerated) -> Span:
     local = _endpoint(item.get("localEndpoint"), "localEndpoint", tolerated)
     remote = _endpoint(item.get("remoteEndpoint"), "remoteEndpoint", tolerated)
     if remote.service:
-        tags.setdefault("peer.service", remote.service)
+        put_attribute(tags, "peer.service", remote.service)
     start_ns = time_ns(item.get("timestamp"), "timestamp", unit_ns=1_000)
     error, message = _failure(tags)
     return Span(

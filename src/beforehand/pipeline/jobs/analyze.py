@@ -1,7 +1,18 @@
-"""`analyze`: read, match, stamp, order, check, measure, write."""
+"""`analyze`: read, match, stamp, order, check, measure, write.
+
+1. The history directory appears whole or not at all, whatever ends the analysis; what was staged goes with it.
+2. The same input gives the same events, findings and figures, however Spark divides the work.
+3. What is refused is in `rejected/` with its reason. Only input without one usable event, or settings that make no
+   sense, are an `InputError`.
+
+Two ways lead through it. Small executions are analyzed whole by `History`, many to a task (tasks/small.py). Those
+that are too large for that are cut into blocks at consistent cuts (large.py). The driver holds names of processes,
+cuts and findings up to their limits, never events.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,6 +27,7 @@ from pyspark.sql import functions as F
 from beforehand import __version__
 from beforehand.errors import InputError
 from beforehand.events import INDEX_MAX, Rejection
+from beforehand.formats.opening import shown_path
 from beforehand.pipeline.census import (
     COUNT,
     LARGE_COLUMNS,
@@ -84,6 +96,12 @@ class Settings:
     lamport: bool = False  # Give every event its Lamport time, and the report the depth.
     last: int = 25  # Events of the past that explain a failure.
 
+    def __post_init__(self) -> None:
+        for name, least in (("blocks", 1), ("witnesses", 1), ("last", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} is {value}: it must be at least {least}")
+
 
 def analyze(
     inputs: Sequence[str], to: str | Path, settings: Settings | None = None, *, progress: Progress | None = None
@@ -95,6 +113,7 @@ def analyze(
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="beforehand-"))
         files = input_files(inputs, chosen.options, scratch=Path(scratch))
+        _refuse_inside(files, Path(to))
         directory = stack.enter_context(making(to, replace=chosen.replace))
         staging = Staging(directory.path / "staging")
         staging.make()
@@ -103,6 +122,17 @@ def analyze(
             spark = stack.enter_context(session(master=chosen.master, conf=chosen.conf, brief=brief))
         stack.enter_context(said.watching(spark))
         return _Analysis(spark, files, chosen, directory, staging, said).run()
+
+
+def _refuse_inside(files: Sequence[InputFile], to: Path) -> None:
+    """An input that lies in what is to be replaced would be gone afterwards."""
+    target = Path(os.path.realpath(to))
+    for file in files:
+        if target in Path(os.path.realpath(file.path)).parents:
+            raise InputError(
+                f"the input {file.shown} lies in {shown_path(to)}, which is written anew: move it, or "
+                "choose another --to"
+            )
 
 
 class _Analysis:

@@ -29,7 +29,8 @@ class Findings:
     events: int = 0
     executions: int = 0
     counts: Counter[str] = field(default_factory=Counter)  # fifo, causal, total, clock.
-    total_judged: bool = True
+    clocks: int = 0  # Events that report one.
+    total_unjudged: str = ""  # Why total order could not be judged; empty if it could.
     failures: list[tuple[int, int, EventId]] = field(default_factory=list)  # causal time, size of past, event.
     failures_total: int = 0
     hidden: list[dict[str, Any]] = field(default_factory=list)
@@ -48,6 +49,7 @@ class Findings:
             self.events += counts.get("events", 0)
             self.executions += counts.get("executions", 0)
             self.counts.update({kind: counts.get(kind, 0) for kind in ("fifo", "causal", "total", "clock")})
+            self.clocks += counts.get("clocks", 0)
             self.failures_total += counts.get("failures", 0)
             if self.past is not None:
                 self.past += counts.get("past", 0)
@@ -70,7 +72,6 @@ class Findings:
         bases = [large.base for large in outcome.larges]
         sizes: Counter[int] = Counter()
         past = 0
-        inferred = 0
         for block in outcome.found:
             large = outcome.larges[bisect_right(bases, block["block"]) - 1]
             sizes[large.number] += block["events"]
@@ -78,7 +79,7 @@ class Findings:
             self.counts.update(block["counts"])
             self.failures_total += block["failures_total"]
             past += block["past"] - block["events"]
-            inferred += block["inferred"]
+            self.clocks += block["clocks"]
             self.failures += [
                 (time, size, EventId(large.execution, large.processes[member], index))
                 for time, size, member, index in block["failures"]
@@ -87,17 +88,14 @@ class Findings:
         self.pairs += sum(size * (size - 1) // 2 for size in sizes.values())
         if self.past is not None:
             self.past += past
-        if inferred:
-            self.notes.append(
-                f"{inferred} receives are of inferred messages; checks of order need real ones and left them out"
-            )
         self.notes += outcome.notes
         self._deepen(outcome.depth)
         self._trim()
 
     def add_total(self, count: int | None, notes: list[str]) -> None:
         if count is None:
-            self.total_judged = False
+            (note,) = notes
+            self.total_unjudged = note.removeprefix("total order: ").removesuffix("; not judged")
         else:
             self.counts["total"] += count
         self.notes += notes
@@ -135,9 +133,13 @@ def write_violations(
         for block in own:
             for member, index in block["clock"]:
                 first.setdefault(member, index)
+        if len(first) > findings.limit:
+            findings.notes.append(
+                f"clock: {len(first)} processes report wrong ones, the first {findings.limit} are listed"
+            )
         rows += [
             (large.execution, clock_witness(stored, large.execution, member, index))
-            for member, index in sorted(first.items())
+            for member, index in sorted(first.items())[: findings.limit]
         ]
     rows += total
     if not rows:

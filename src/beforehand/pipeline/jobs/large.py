@@ -1,4 +1,16 @@
-"""Large executions: match messages, cut, summarize, scan, replay."""
+"""Large executions: match messages, cut, summarize, scan, replay.
+
+1. Match sends and receives by one shuffle: `messages/`.
+2. Cut the execution into blocks at consistent cuts, about equally large by corrected clocks. Wrong clocks make blocks
+   uneven, never wrong.
+3. Bring events to their blocks by a second shuffle; each block is put right by itself (a cycle lies inside one block,
+   for no message goes back across a consistent cut) and summarized without knowing what came before it.
+4. The driver scans the summaries in order: the true stamps where every block begins.
+5. Replay the blocks from there, all at once, and write `events/`.
+
+So stamps equal those of one replay in order, and nothing but the scan goes block by block. That an event's id occurs
+twice is found in step 3 only: `DuplicateEventsError` asks the caller to remove those and come again.
+"""
 
 from __future__ import annotations
 

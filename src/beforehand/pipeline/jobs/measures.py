@@ -59,6 +59,7 @@ def measure_messages(messages: DataFrame, notes: list[str]) -> tuple[dict[str, A
         "unreceived": int(counts["unreceived"]),
         "unsent": int(counts["unsent"]),
         "inferred": int(counts["inferred"]),
+        "unsent_real": int(counts["unsent_real"]),
         "synchrony": {
             "tightness_ns": counts["tightness"] if with_times else None,
             "steadiness_ns": _steadiness(pairs),

@@ -185,7 +185,7 @@ def _started(spark: SparkSession, options: SparkMergeOptions, checkpoint: MergeC
     merged = merged_by_lane(
         in_lanes(_arrived(spark, options), lanes=checkpoint.lanes, settings=options.settings),
         settings=options.settings,
-        bounds=LaneBounds(buffer_max=options.buffer_max),
+        bounds=LaneBounds(waiting_max=options.waiting_max),
     )
     writer = _sink(spark, merged, options, checkpoint).option("checkpointLocation", str(checkpoint.spark.resolve()))
     if options.once:

@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from beforehand import __version__
 from beforehand.diagram import LayoutOptions, Marks
 from beforehand.diagram.page.figure import Figure, figure
-from beforehand.events import INDEX_MAX, Event, EventId
-from beforehand.formats.failing import is_failure
+from beforehand.events import INDEX_MAX, Event
+from beforehand.history.checks import inferred_note
+from beforehand.history.judging import Judged, judged_clocks, judged_notes, judged_orders, known_counts
 from beforehand.pipeline.census import COUNT, LAST, profile
 from beforehand.pipeline.documents import event_record
 from beforehand.pipeline.jobs.findings import Findings
@@ -36,7 +37,8 @@ from beforehand.pipeline.schemas import (
     spark_type,
 )
 from beforehand.pipeline.stored import StoredHistory
-from beforehand.pipeline.stored.checking import found_violations
+from beforehand.pipeline.stored.checking import found_violations, violating
+from beforehand.pipeline.stored.naming import failure_id, id_within
 
 __all__ = ["write_report"]
 
@@ -74,9 +76,16 @@ def write_report(
         shown = ", ".join(f"{process} ({count})" for process, count in gaps[:5]) + (", …" if len(gaps) > 5 else "")
         notes.append(f"indexes without an event, per process: {shown}")
     witnesses = _witnesses(stored, findings.limit)
-    violations: dict[str, int | None] = {kind: findings.counts[kind] for kind in ("fifo", "causal", "total", "clock")}
-    if not findings.total_judged:
+    judged = _judged(findings, measured)
+    violations = known_counts({kind: findings.counts[kind] for kind in judged}, judged)
+    if findings.total_unjudged:  # Of some execution; what was found in others is no count of all.
         violations["total"] = None
+    if 0 < measured["inferred"] < measured["receives"]:
+        notes.append(inferred_note(measured["inferred"]))
+    # Where total order was given up, a note says so already.
+    notes += judged_notes(
+        {kind: one for kind, one in judged.items() if kind != "total" or not findings.total_unjudged}
+    )
     report: dict[str, Any] = {
         "events": findings.events,
         "processes": processes,
@@ -86,6 +95,7 @@ def write_report(
         "failures": _failures(stored, findings, last),
         "failures_total": findings.failures_total,
         "violations": violations,
+        "judged": {kind: one.document() for kind, one in judged.items()},
         "witnesses": witnesses,
         **{
             key: measured[key]
@@ -106,6 +116,15 @@ def write_report(
     page = report_page(report, _pictures(stored, report))
     stored.directory.page.write_text(page, encoding="utf-8")
     return report
+
+
+def _judged(findings: Findings, measured: Mapping[str, Any]) -> dict[str, Judged]:
+    judged = judged_orders(
+        receives=measured["receives"], inferred=measured["inferred"], unsent=measured["unsent_real"]
+    )
+    if findings.total_unjudged:
+        judged["total"] = Judged(0, judged["total"].of, findings.total_unjudged)
+    return judged | {"clock": judged_clocks(events=findings.events, clocks=findings.clocks)}
 
 
 def _has_gaps(stored: StoredHistory) -> bool:
@@ -141,7 +160,13 @@ def _rejected(spark: SparkSession, stored: StoredHistory) -> tuple[dict[str, int
     rejected = spark.read.parquet(to_read(folder))
     # Reasons are a few fixed words.
     reasons = {row[REASON]: row["count"] for row in rejected.groupBy(REASON).count().orderBy(REASON).collect()}
-    first = rejected.orderBy(FILE, LINE, OFFSET, REASON, DETAIL).limit(EXAMPLES_MAX).collect()
+    place = (FILE, LINE, OFFSET, REASON, DETAIL)
+    within = (
+        Window.partitionBy(REASON).orderBy(*place, TEXT).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    # One of each reason, or many of one kind would hide the others; then the first ones.
+    chosen = rejected.withColumn("rank", F.row_number().over(within)).where(F.col("rank") <= EXAMPLES_MAX)
+    first = chosen.orderBy(F.col("rank") > 1, *place, TEXT).limit(EXAMPLES_MAX).orderBy(*place, TEXT).collect()
     return reasons, [{name: row[name] for name in (REASON, DETAIL, FILE, LINE, TEXT)} for row in first]
 
 
@@ -165,18 +190,19 @@ def _failures(stored: StoredHistory, findings: Findings, last: int) -> list[dict
 def _pictures(stored: StoredHistory, report: Mapping[str, Any]) -> dict[str, Figure]:
     pictures = {}
     for at, failure in enumerate(report["failures"][:EXPLAINED_MAX]):
-        near = stored.around(failure["event"], DRAWN_EVENTS)
+        near = stored.around(failure_id(failure), DRAWN_EVENTS)
         pictures[f"failure:{at}"] = _figure([*near.events, *near.beyond], near.marks)
     for at, witness in enumerate(report["witnesses"][:EXPLAINED_MAX]):
-        near = stored.around(witness["events"][-1], DRAWN_EVENTS)
-        ids: set[EventId] = {stored.find_id(event) for event in witness["events"][-2:]}
+        events = [id_within(witness["execution"], event) for event in witness["events"]]
+        near = stored.around(events[-1], DRAWN_EVENTS)
         shown = {event.id for event in (*near.events, *near.beyond)}
-        missing = [stored.event(one) for one in {stored.find_id(event) for event in witness["events"]} - shown]
-        marks = Marks(violating_messages=frozenset(witness["messages"][:1]), violations=frozenset(ids))
+        missing = [stored.event(one) for one in sorted({*events} - shown)]
+        wrong, messages = violating([witness], witness["execution"])
+        failures = near.marks.failures
+        marks = Marks(violating_messages=messages, violations=wrong, failures=failures)
         pictures[f"violation:{at}"] = _figure([*near.events, *near.beyond, *missing], marks)
     return pictures
 
 
 def _figure(events: list[Event], marks: Marks) -> Figure:
-    failures = [event.id for event in events if is_failure(event.attributes)]
-    return figure(events, marks=marks, options=LayoutOptions(events_max=2 * DRAWN_EVENTS), failures=failures)
+    return figure(events, marks=marks, options=LayoutOptions(events_max=2 * DRAWN_EVENTS))

@@ -82,7 +82,7 @@ def held(
         checkpoint = _opened(folder, asked, lanes, lanes_default)
         try:
             yield checkpoint
-        except Exception:
+        except BaseException:  # A signal too: nothing may be left of a start that came to nothing.
             if checkpoint.made and not any((checkpoint.spark / "offsets").glob("[0-9]*")):
                 _undo(checkpoint, there=there)
             raise

@@ -26,7 +26,7 @@ from beforehand.events import parse_time
 from beforehand.formats.json_text import RefusedError, decode_json
 from beforehand.formats.lines import split_lines
 from beforehand.formats.merged import DEPTH_MAX, UnreadableError, one_line, payload_of
-from beforehand.formats.published import ARRIVAL_MAX, RecordLimits, RecordReader, SetAsideRecord
+from beforehand.formats.published import ARRIVAL_MAX, RECORD_KEYS, RecordLimits, RecordReader, SetAsideRecord
 from beforehand.ordering.merging import MergeSettings, SetAside
 from beforehand.pipeline.merging.schemas import ARRIVED
 
@@ -36,9 +36,6 @@ T = TypeVar("T")
 
 ROWS: Final = 20_000
 BYTES: Final = 16 * 1024 * 1024
-_KEYS: Final = frozenset(
-    ("channel", "publisher", "sequence", "stamp", "arrival", "payload", "payload_base64", "position")
-)
 _LONG_MAX: Final = 2**63 - 1
 
 
@@ -56,7 +53,7 @@ def last_arrivals(path: Path, *, until_ns: int) -> tuple[int, int]:
     if _is_parquet(path):
         # What cannot be read is one bad record, as in `_read_parquet`.
         with suppress(pa.ArrowException, OSError, ValueError, TypeError, KeyError), pq.ParquetFile(path) as file:
-            if not set(file.schema_arrow.names) <= _KEYS:
+            if not set(file.schema_arrow.names) <= RECORD_KEYS:
                 return 0, 0
             for batch in file.iter_batches(batch_size=ROWS, columns=["arrival", "stamp"]):
                 arrivals = _arrivals(batch.column("arrival")).to_pylist()
@@ -180,7 +177,7 @@ def _fields(data: bytes) -> tuple[Any, ...] | None:
     """The fields of a line, if each has the type of its column; else None, and `RecordReader.line` says why."""
     try:
         found = decode_json(data, depth_max=DEPTH_MAX)
-        if not isinstance(found, dict) or not found.keys() <= _KEYS:
+        if not isinstance(found, dict) or not found.keys() <= RECORD_KEYS:
             return None
         payload = payload_of(found)
         arrival = found.get("arrival")
@@ -220,7 +217,7 @@ def _read_parquet(path: Path) -> Iterator[pa.RecordBatch]:
 
 def _columns(table: pa.Table, name: str, first: int) -> pa.RecordBatch:
     count = table.num_rows
-    unknown = set(table.column_names) - _KEYS
+    unknown = set(table.column_names) - RECORD_KEYS
     if unknown:
         raise ValueError(f"it has a column {min(unknown)!r}")
     given: dict[str, Any] = {column: table.column(column).combine_chunks() for column in table.column_names}

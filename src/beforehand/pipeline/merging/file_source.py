@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from beforehand.errors import InputError
 from beforehand.pipeline.merging.file_reading import last_arrivals, read_file
 from beforehand.pipeline.merging.schemas import ARRIVED
-from beforehand.pipeline.merging.times import TimeRules
+from beforehand.pipeline.merging.times import TimeRules, number_option
 from beforehand.pipeline.schemas import spark_type
 
 __all__ = ["FilesDataSource"]
@@ -54,11 +54,7 @@ class _Options:
     def read(cls, given: Mapping[str, str]) -> _Options:
         if "path" not in given:
             raise InputError("the data source beforehand-files needs the option path")
-        span = int(given.get("span_ns", -1))
-        rules = TimeRules(
-            span_ns=span, grace_ns=int(given.get("grace_ns", 10**9)), flush=given.get("flush", "false") == "true"
-        )
-        return cls(Path(given["path"]), int(given.get("bytes_max", BYTES_MAX)), rules if span >= 0 else None)
+        return cls(Path(given["path"]), number_option(given, "bytes_max", BYTES_MAX), TimeRules.read(given))
 
     def names(self) -> list[str]:
         try:

@@ -9,7 +9,7 @@ P5 in each. `to_bytes` gives what is kept between two micro-batches, `restore` t
   3. The same input and times in the same micro-batches give the same output, byte for byte.
   4. What is released does not depend on how the input is cut into micro-batches, while no time is told that is beyond
      the arrival of what is still to come, and no bound is reached.
-  5. Bounds: at most `buffer_max` messages wait in a channel after a micro-batch and `bytes_max` in the lane, and the
+  5. Bounds: at most `waiting_max` messages wait in a channel after a micro-batch and `bytes_max` in the lane, and the
      lane has at most `channels_max` channels. What is above is set aside as FULL, the latest arrivals first. What is
      FULL then depends on the micro-batches.
 
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from beforehand.errors import InvariantError
 from beforehand.formats.published import RecordLimits
-from beforehand.ordering.merging import BUFFER_MAX, MergeSettings, SetAside
+from beforehand.ordering.merging import WAITING_MAX, MergeSettings, SetAside
 from beforehand.pipeline.merging.schemas import (
     ARRIVAL,
     ASIDE,
@@ -80,14 +80,14 @@ class Lane:
         self,
         settings: MergeSettings,
         *,
-        buffer_max: int = BUFFER_MAX,
+        waiting_max: int = WAITING_MAX,
         bytes_max: int = BYTES_MAX,
         channels_max: int = CHANNELS_MAX,
         limits: RecordLimits | None = None,
     ) -> None:
         self._settings: Final = settings
         self._rules: Final = settings.rules
-        self._buffer_max: Final = buffer_max
+        self._waiting_max: Final = waiting_max
         self._bytes_max: Final = bytes_max
         self._channels_max: Final = channels_max
         self._aside_bytes_max: Final = (limits or RecordLimits()).aside_bytes_max
@@ -200,7 +200,7 @@ class Lane:
     ) -> None:
         """Set new messages aside as FULL where more would wait than may. Those that wait already stay."""
         counts = np.bincount(codes[stays], minlength=self.channels.num_rows)
-        over = counts > self._buffer_max
+        over = counts > self._waiting_max
         sizes = _sizes(rows)
         excess = int(sizes[stays].sum()) - self._bytes_max
         if not over.any() and excess <= 0:
@@ -208,7 +208,7 @@ class Lane:
         places = [(name, "descending") for name in (ARRIVAL, SOURCE, OFFSET)]
         latest = pc.sort_indices(rows.select([ARRIVAL, SOURCE, OFFSET]), sort_keys=places).to_numpy()
         for at in latest[fresh[latest] & stays[latest]]:
-            if counts[codes[at]] > self._buffer_max or excess > 0:
+            if counts[codes[at]] > self._waiting_max or excess > 0:
                 stays[at] = False
                 reasons[at] = _CODES[SetAside.FULL]
                 counts[codes[at]] -= 1

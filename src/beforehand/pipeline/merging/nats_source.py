@@ -41,7 +41,7 @@ from pyspark.sql.types import StructType
 from beforehand.errors import InputError
 from beforehand.pipeline.merging.nats_reading import Place, Streams, StreamState, read_range
 from beforehand.pipeline.merging.schemas import ARRIVED
-from beforehand.pipeline.merging.times import TimeRules
+from beforehand.pipeline.merging.times import TimeRules, number_option
 from beforehand.pipeline.schemas import spark_type
 
 __all__ = ["NatsDataSource", "check_streams"]
@@ -72,16 +72,13 @@ class _Options:
             raise InputError("the data source nats needs the options server and stream")
         _refuse_overlap(subjects)
         credentials, ca = given.get("credentials"), given.get("tls_ca")
-        span = _number(given, "span_ns", -1)
-        flush = given.get("flush", "false") == "true"
-        rules = TimeRules(span_ns=span, grace_ns=_number(given, "grace_ns", 10**9), flush=flush)
         return cls(
             place=Place(given["server"], Path(credentials) if credentials else None, Path(ca) if ca else None),
             streams=names,
             subjects=subjects or ("",),
             start=given.get("start", "first"),
-            messages_max=max(1, _number(given, "messages_max", MESSAGES_MAX)),
-            times=rules if span >= 0 else None,
+            messages_max=max(1, number_option(given, "messages_max", MESSAGES_MAX)),
+            times=TimeRules.read(given),
         )
 
     @property
@@ -279,13 +276,6 @@ def _list(text: str, name: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(item, str) and item for item in found):
         raise InputError(f"the option {name} is no JSON list of texts")
     return tuple(found)
-
-
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    try:
-        return int(given.get(name, default))
-    except ValueError:
-        raise InputError(f"the option {name} is no whole number: {given[name][:50]!r}") from None
 
 
 def _refuse_overlap(subjects: Sequence[str]) -> None:

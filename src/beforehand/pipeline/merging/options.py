@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beforehand.ordering.merging import BUFFER_MAX, MergeSettings
+from beforehand.ordering.merging import WAITING_MAX, MergeSettings
 
 if TYPE_CHECKING:
     from beforehand.runtime.nats import StreamAddress
@@ -32,7 +32,7 @@ class SparkMergeOptions:
     messages_max: int = 100_000  # Of a stream, in a micro-batch.
     bytes_max: int = 64 * 1024 * 1024  # Of files, in a micro-batch; at least one file.
     lanes: int | None = None  # Units of parallelism, fixed at the first start. None: twice the cores.
-    buffer_max: int = BUFFER_MAX  # Messages that may wait in a channel.
+    waiting_max: int = WAITING_MAX  # Messages that may wait in a channel.
     credentials: Path | None = None
     tls_ca: Path | None = None
     master: str | None = None

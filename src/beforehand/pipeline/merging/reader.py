@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beforehand.errors import InputError
-from beforehand.formats.merged import MergedRecord, SetAsideRecord, payload_of
+from beforehand.formats.merged import MergedRecord, SetAsideRecord, UnreadableError, payload_of
 from beforehand.pipeline.merging.ledger import Entry, Ledger
 from beforehand.pipeline.merging.schemas import ASIDE, MERGED
 from beforehand.pipeline.merging.table_files import aside_record, merged_record
@@ -70,11 +70,19 @@ def _table(path: Path, schema: pa.Schema) -> pa.Table:
         if path.suffix == ".parquet":
             return pq.read_table(path).select(schema.names).cast(schema)
         return pa.Table.from_pylist([_row(line) for line in path.read_bytes().splitlines()], schema=schema)
-    except (OSError, pa.ArrowException, KeyError, ValueError, msgspec.MsgspecError) as error:
+    except (
+        OSError,
+        pa.ArrowException,
+        KeyError,
+        TypeError,
+        ValueError,
+        msgspec.MsgspecError,
+        UnreadableError,
+    ) as error:
         raise InputError(f"{path}: committed by the merge, but it cannot be read: {error}") from error
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    fields = msgspec.json.decode(line)
+    fields = msgspec.json.decode(line, type=dict[str, Any])
     fields["payload"] = payload_of(fields)
     return {name: value for name, value in fields.items() if name != "payload_base64"}

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from beforehand.ordering.merging import BUFFER_MAX, MergeSettings
+from beforehand.ordering.merging import WAITING_MAX, MergeSettings
 from beforehand.pipeline.merging.lane import BYTES_MAX, CHANNELS_MAX, Lane, table_from_bytes, table_to_bytes
 from beforehand.pipeline.merging.schemas import LANE, LANE_OUTPUT, LANE_STATE, SORTABLE, STATE
 from beforehand.pipeline.schemas import spark_type
@@ -40,7 +40,7 @@ STREAM_CONF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneBounds:
-    buffer_max: int = BUFFER_MAX
+    waiting_max: int = WAITING_MAX
     bytes_max: int = BYTES_MAX
     channels_max: int = CHANNELS_MAX
 
@@ -71,7 +71,7 @@ class _LaneProcessor(StatefulProcessor):
         bounds = self._bounds
         lane = Lane(
             self._settings,
-            buffer_max=bounds.buffer_max,
+            waiting_max=bounds.waiting_max,
             bytes_max=bounds.bytes_max,
             channels_max=bounds.channels_max,
         )

@@ -12,8 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["TimeRules", "arrival_after"]
+from beforehand.errors import InputError
+
+__all__ = ["TimeRules", "arrival_after", "number_option"]
+
+GRACE_NS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,20 @@ class TimeRules:
                 time = max(time, end if self.flush else min(now_ns - self.grace_ns, end))
             result[name] = time
         return result
+
+    @classmethod
+    def read(cls, given: Mapping[str, str]) -> TimeRules | None:
+        """From the options `span_ns`, `grace_ns` and `flush` of a source. None, without the first: no times."""
+        span_ns, grace_ns = number_option(given, "span_ns", -1), number_option(given, "grace_ns", GRACE_NS)
+        return cls(span_ns=span_ns, grace_ns=grace_ns, flush=given.get("flush") == "true") if span_ns >= 0 else None
+
+
+def number_option(given: Mapping[str, str], name: str, default: int) -> int:
+    """A whole number among the options of a source. Raises InputError."""
+    try:
+        return int(given.get(name, default))
+    except ValueError:
+        raise InputError(f"the option {name} is no whole number: {given[name][:50]!r}") from None
 
 
 def arrival_after(before: int, stored: int, *, span_ns: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from beforehand.diagram.page.markup import Markup, element, joined
+from beforehand.pipeline.report.judging import judgement, orders, partly
 from beforehand.pipeline.report.parts import (
     Cell,
     Picture,
@@ -80,7 +81,7 @@ def verdict_of(report: Report) -> Verdict:
     if found:
         listed = ", ".join(f"{amount_text(number)} of {_kind(kind)[0]}" for kind, number in counts.items() if number)
         facts.append(joined([count(found, "violation"), f": {listed}. ", _link("violations", "See why"), "."]))
-    elif failed and counts and None not in counts.values():
+    elif failed and orders(counts) and None not in orders(counts):
         facts.append(joined(["No message arrived out of order."]))
     facts += _caveats(report, counts)
     if failed:
@@ -94,8 +95,10 @@ def verdict_of(report: Report) -> Verdict:
         known = "events" in report and report["events"] is not None
         headline = "There are no events here" if known else "This report does not say what was analysed"
         return Verdict("unknown", "?", "nothing to judge", headline, tuple(facts))
-    if all(number is None for number in counts.values()):
-        return Verdict("unknown", "?", "not checked", "The order of messages was not checked", tuple(facts))
+    if all(number is None for number in orders(counts)):
+        clocks = ", the reported clocks are right" if counts.get("clock") is not None else ""
+        headline = f"No event failed{clocks}; the order of messages was not judged"
+        return Verdict("unknown", "?", "not judged", headline, tuple(facts))
     return Verdict("good", "✓", "in order", "Nothing wrong was found", tuple(facts))
 
 
@@ -150,12 +153,11 @@ def failures_section(report: Report, pictures: Pictures) -> Section:
 def violations_section(report: Report, pictures: Pictures) -> Section:
     notes = strings_of(report.get("notes"))
     counts = _counts(report)
+    judged = mapping_of(report.get("judged"))
     rows: list[list[Markup | Cell]] = [
         [
             element("span", _kind(kind)[0]),
-            known_or_why(
-                _tally(number), notes, f"{kind}:", f"{kind} order", *(() if kind == "clock" else ("checks of order",))
-            ),
+            judgement(kind, number, mapping_of(judged.get(kind)), notes),
             element("span", _kind(kind)[1]),
         ]
         for kind, number in counts.items()
@@ -307,11 +309,17 @@ def _first_fact(failure: Report) -> Markup:
 def _caveats(report: Report, counts: Mapping[str, int | float | None]) -> list[Markup]:
     """What makes the verdict less sure than it sounds."""
     caveats: list[Markup] = []
-    unchecked = [_kind(kind)[0] for kind, number in counts.items() if number is None]
+    judged = mapping_of(report.get("judged"))
+    reasons: dict[str, list[str]] = {}
+    for kind, number in counts.items():
+        why = string_of(mapping_of(judged.get(kind)).get("why"))
+        if number is None and not (kind == "clock" and why):  # Where no clock is reported, none is missed.
+            reasons.setdefault(why, []).append(_kind(kind)[0])
     if not counts:
         caveats.append(joined(["Whether messages arrived in order is not known."]))
-    elif unchecked:
-        caveats.append(joined([f"Not checked: {', '.join(unchecked)}."]))
+    for why, kinds in reasons.items():
+        caveats.append(joined([f"Not judged: {', '.join(kinds)}{f' ({why})' if why else ''}."]))
+    caveats += partly(judged, counts)
     if report.get("failures") is None and number_of(report.get("failures_total")) is None:
         caveats.append(joined(["Whether events failed is not known."]))
     rejected = number_of(report.get("rejected"))
@@ -344,14 +352,6 @@ def _kind(kind: str) -> tuple[str, str]:
 def _name(event: Report) -> str:
     identity = string_of(event.get("event") or event.get("id"))
     return string_of(event.get("name")) or f"event {identity or 'without a name'}"
-
-
-def _tally(number: int | float | None) -> Markup | None:
-    if number is None:
-        return None
-    if number:
-        return element("span", f"⚠ {amount_text(number)}", class_="number bad")
-    return element("span", "✓ none", class_="number good")
 
 
 def _link(target: str, label: str) -> Markup:

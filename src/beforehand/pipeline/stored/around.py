@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beforehand.diagram import Marks
+from beforehand.errors import InputError
 from beforehand.events import Event, EventId
 from beforehand.history import History
 from beforehand.pipeline.schemas import (
@@ -57,10 +58,14 @@ class Surroundings:
 
 def around(history: StoredHistory, event: EventId | str | Event, count: int) -> Surroundings:
     """About `count` events of the past, half as many of the future and as many concurrent ones."""
+    if count < 1:
+        raise InputError(f"count is {count}: it must be at least 1")
     one = history.find_id(event)
     if history.is_cut(one.execution):
-        return _Cut(history, one, count).surroundings()
-    return _small(history.history(one.execution), one, count)
+        found = _Cut(history, one, count).surroundings()
+    else:
+        found = _small(history.history(one.execution), one, count)
+    return replace(found, marks=history.marked(found.marks, one.execution, (*found.events, *found.beyond)))
 
 
 def _shares(count: int) -> tuple[int, int, int]:

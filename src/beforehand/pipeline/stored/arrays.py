@@ -32,7 +32,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputError(f"{shown} is missing: this history directory is not whole, analyze again") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+    except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise InputError(f"{shown} cannot be read ({why}): analyze again") from error
 

@@ -1,7 +1,7 @@
 """Cuts of an execution that was cut into blocks; the same answers as `history.cuts`.
 
 How far each process lies inside is bisected over the true stamps where blocks begin, then found by one pass over a
-block. Messages in flight and lost ones come from a scan of `messages/`.
+block. Messages in flight and unreceived ones come from a scan of `messages/`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from beforehand.errors import InputError
-from beforehand.events import INDEX_MAX
+from beforehand.history import cuts
 from beforehand.history.cuts import Cut
 from beforehand.pipeline.schemas import (
     CYCLE,
@@ -42,12 +41,7 @@ Integers = npt.NDArray[np.int64]
 
 def vector(of: CutExecution, cut: Mapping[str, int]) -> Integers:
     """The cut as an array; processes that it does not name have 0."""
-    unknown = sorted(set(cut) - set(of.processes))
-    if unknown:
-        raise InputError(f"the cut names {unknown[0]!r}, which is no process of this history")
-    if min(cut.values(), default=0) < 0:
-        raise InputError("the cut has a negative index: indexes count from 1, and 0 stands for none")
-    return np.array([min(cut.get(process, 0), INDEX_MAX) for process in of.processes], np.int64)
+    return cuts.vector(of.processes, cut)
 
 
 def prefix_at(of: CutExecution, scanner: Scanner, time: int) -> Integers:
@@ -95,7 +89,7 @@ def describe(of: CutExecution, scanner: Scanner, cut: Integers) -> Cut:
         cut={process: int(last[member]) for member, process in enumerate(of.processes)},
         front=tuple(of.event_id(member, int(last[member])) for member in np.flatnonzero(last).tolist()),
         in_flight=_in_flight(of, scanner, last),
-        lost=_lost(of, scanner, last),
+        unreceived=_unreceived(of, scanner, last),
         consistent=bool(np.array_equal(largest_consistent(of, last), last)),
     )
 
@@ -109,7 +103,7 @@ def _in_flight(of: CutExecution, scanner: Scanner, cut: Integers) -> tuple[str, 
     return tuple(message for _, _, message in scanner.rows(sql, (of.number, inside, inside)))
 
 
-def _lost(of: CutExecution, scanner: Scanner, cut: Integers) -> tuple[str, ...]:
+def _unreceived(of: CutExecution, scanner: Scanner, cut: Integers) -> tuple[str, ...]:
     """Sent inside and never received; a receive that was left out for a cycle is none."""
     sql = f"""
         SELECT "{SENDER}", "{SEND_INDEX}", "{MESSAGE}" FROM {scanner.messages()}
@@ -121,7 +115,7 @@ def _lost(of: CutExecution, scanner: Scanner, cut: Integers) -> tuple[str, ...]:
 
 
 def _unlisted(of: CutExecution, scanner: Scanner) -> set[tuple[int, int, str]]:
-    """Lost messages that have no row `unreceived`: sent twice, or received within a cycle only. They are few."""
+    """Unreceived messages without a row that says so: sent twice, or received within a cycle only. They are few."""
     table = scanner.messages()
     sql = f"""
         SELECT "{MESSAGE}", "{OUTCOME}", "{SENDER}", "{SEND_INDEX}" FROM {table}
@@ -133,7 +127,7 @@ def _unlisted(of: CutExecution, scanner: Scanner) -> set[tuple[int, int, str]]:
         SELECT DISTINCT "{MESSAGE}" FROM {table} WHERE "{NUMBER}" = ? AND "{OUTCOME}" = '{RECEIVED}'
         AND "{MESSAGE}" IN (SELECT unnest(?::VARCHAR[]))"""  # noqa: S608
     fine = {message for (message,) in scanner.rows(sql, (of.number, sorted({one[0] for one in odd})))}
-    lost = {(sender, send, message) for message, outcome, sender, send in odd if outcome == CYCLE}
+    found = {(sender, send, message) for message, outcome, sender, send in odd if outcome == CYCLE}
     repeated = {(sender, send, message) for message, outcome, sender, send in odd if outcome == DUPLICATE_SEND}
     again = sorted({message for _, _, message in repeated} - fine)
     if again:
@@ -141,5 +135,5 @@ def _unlisted(of: CutExecution, scanner: Scanner) -> set[tuple[int, int, str]]:
             SELECT "{PROCESS}", "{INDEX}", unnest(list_intersect("{SENDS}", ?::VARCHAR[])) FROM {scanner.events()}
             WHERE "{EXECUTION}" = ? AND list_has_any("{SENDS}", ?::VARCHAR[])"""  # noqa: S608
         sends = scanner.rows(sql, (again, of.execution, again))
-        lost |= {(of.members[process], index, message) for process, index, message in sends} - repeated
-    return {one for one in lost if one[2] not in fine}
+        found |= {(of.members[process], index, message) for process, index, message in sends} - repeated
+    return {one for one in found if one[2] not in fine}

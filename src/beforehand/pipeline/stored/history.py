@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from beforehand.diagram import Marks
 from beforehand.errors import InputError, UnknownEventError
 from beforehand.events import Event, EventId
+from beforehand.formats.failing import is_failure
 from beforehand.formats.opening import shown_path
 from beforehand.history import Cut, Explanation, History
 from beforehand.pipeline.directory import Directory, Manifest, open_directory
@@ -30,8 +33,9 @@ from beforehand.pipeline.stored.around import Surroundings, around
 from beforehand.pipeline.stored.arrays import reading
 from beforehand.pipeline.stored.blocks import CutExecution, Place
 from beforehand.pipeline.stored.cache import CACHE_BYTES_MAX, Cache
+from beforehand.pipeline.stored.checking import found_violations, violating
 from beforehand.pipeline.stored.conditions import Condition, condition_of
-from beforehand.pipeline.stored.naming import resolve
+from beforehand.pipeline.stored.naming import resolve, some_executions
 from beforehand.pipeline.stored.opening import read_cut_executions, verify_events
 from beforehand.pipeline.stored.past import newest_first, past_count
 from beforehand.pipeline.stored.relating import Point, Relation, chain_between, knows, reasons_of
@@ -44,6 +48,8 @@ __all__ = ["StoredHistory"]
 Integers = npt.NDArray[np.int64]
 Where = Callable[[Event], bool]
 Named = EventId | str | Event
+_VIOLATING_KEPT: Final = 1_000
+_COUNTED_MAX: Final = 2_000_000  # Events that are counted for an error to be clear; more would take long.
 
 
 class StoredHistory:
@@ -52,10 +58,12 @@ class StoredHistory:
     def __init__(self, directory: Directory, manifest: Manifest, *, cache_bytes: int = CACHE_BYTES_MAX) -> None:
         """A directory that may still lack its manifest: `manifest` says what is in it."""
         self.directory = directory
+        self.execution_word = "execution="  # How whoever asks names an execution: errors advise it.
         self.manifest = manifest
         self.cache = Cache(cache_bytes)
         empty = not manifest.events and not manifest.cut_executions
         self.scanner = Scanner(directory, self._verify, empty=empty)
+        self._violating: dict[str, tuple[frozenset[EventId], frozenset[str]]] = {}  # At most `_VIOLATING_KEPT`.
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> StoredHistory:
@@ -109,6 +117,8 @@ class StoredHistory:
 
     def find(self, where: Predicate | None, *, limit: int, execution: str | None = None) -> Iterator[Event]:
         """The events that are meant, newest first, at most `limit`; all are if `where` is None."""
+        if limit < 1:
+            return
         found = 0
         condition = Condition("TRUE") if where is None else condition_of(where.tree, self.scanner.values)
         for event in self.scanner.newest(_within(condition, execution), limit):
@@ -202,6 +212,16 @@ class StoredHistory:
         """Events near one, for a picture: about `count` of its past, some of its future and of what is concurrent."""
         return around(self, event, count)
 
+    def marked(self, marks: Marks, execution: str, events: Iterable[Event]) -> Marks:
+        """These marks, with those of what is wrong among the events: violations, and failures."""
+        if execution not in self._violating:
+            if len(self._violating) >= _VIOLATING_KEPT:
+                self._violating.clear()
+            self._violating[execution] = violating(found_violations(self.directory), execution)
+        wrong, messages = self._violating[execution]
+        failures = frozenset(event.id for event in events if is_failure(event.attributes))
+        return replace(marks, violations=wrong, violating_messages=messages, failures=failures)
+
     # Cuts.
 
     def describe(self, cut: Mapping[str, int], *, execution: str | None = None) -> Cut:
@@ -244,7 +264,10 @@ class StoredHistory:
                 raise InputError(f"there is no execution {execution!r} in {shown_path(self.directory.path)}")
             return execution
         if self.executions > 1:
-            raise InputError(f"there are {self.executions} executions: say which one with --execution")
+            named = some_executions(self.scanner) if self.manifest.events <= _COUNTED_MAX else ""
+            raise InputError(
+                f"there are {self.executions:,} executions: say which one with {self.execution_word}{named}"
+            )
         return self.only_execution
 
     @cached_property

@@ -1,18 +1,26 @@
-"""Which event a text means. Names may hold slashes and colons, so every reading is tried; one must be an event."""
+"""Which event a text means. Names may hold slashes and colons, so every reading is tried; one must be an event.
+
+Texts of ours, in a report or a table of findings, stand beside their execution or process: these have one reading.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from beforehand.errors import InputError, UnknownEventError
 from beforehand.events import INDEX_MAX, EventId
+from beforehand.formats.failing import FAILURE_KEYS, FAILURE_VALUES
+from beforehand.pipeline.schemas import ATTRIBUTES, EXECUTION
 
 if TYPE_CHECKING:
     from beforehand.pipeline.stored.history import StoredHistory
+    from beforehand.pipeline.stored.scanning import Scanner
 
-__all__ = ["resolve"]
+__all__ = ["failure_id", "id_within", "resolve", "some_executions"]
 
 READINGS_MAX: Final = 50
+NAMED_MAX: Final = 3
 
 
 def resolve(history: StoredHistory, text: str) -> EventId:
@@ -37,6 +45,34 @@ def resolve(history: StoredHistory, text: str) -> EventId:
             f"execution {found[1].execution!r}: it names two events; ask for them by a program, with EventId"
         )
     raise UnknownEventError(text, _hint(history, readings))
+
+
+def id_within(execution: str, text: str) -> EventId:
+    """The id that was written as this text, of an event of this execution: so there is one reading of it."""
+    process, _, index = text.removeprefix(f"{execution}/" if execution else "").rpartition(":")
+    return EventId(execution, process, int(index))
+
+
+def failure_id(failure: Mapping[str, Any]) -> EventId:
+    """The id of a failure of a report, by its text, its process and its index: likewise."""
+    process, index = str(failure["process"]), int(failure["index"])
+    execution = str(failure["event"]).removesuffix(f"{process}:{index}").removesuffix("/")
+    return EventId(execution, process, index)
+
+
+def some_executions(scanner: Scanner) -> str:
+    """The first few, for an error that asks for one: those with most failures first, as these are asked for."""
+    keys = ", ".join(f"lower(\"{ATTRIBUTES}\"['{key}'])" for key in FAILURE_KEYS)
+    values = ", ".join(f"'{value}'" for value in sorted(FAILURE_VALUES))
+    failed = f"list_has_any([{keys}], [{values}]) AND \"{ATTRIBUTES}\"['phase'] IS DISTINCT FROM 'start'"
+    sql = f"""
+        SELECT "{EXECUTION}", count(*), count(*) FILTER (WHERE {failed}) FROM {scanner.events()}
+        GROUP BY 1 ORDER BY 3 DESC, 2 DESC, 1 LIMIT {NAMED_MAX + 1:d}"""  # noqa: S608
+    found = [
+        f"{name!r} ({events:,} events{f', {failures:,} failures' if failures else ''})"
+        for name, events, failures in scanner.rows(sql)
+    ]
+    return f"; there are {', '.join(found[:NAMED_MAX])}{', …' if len(found) > NAMED_MAX else ''}" if found else ""
 
 
 def _hint(history: StoredHistory, readings: list[EventId]) -> str:

@@ -78,6 +78,7 @@ def _replay(
     result = replay(block, staging.read_entry(number), clocks=clocks, room=room)
     times = staging.lamport_times(number) if lamport else None
     found = _Found(block, result, limit)
+    found.counts["clocks"] = 0 if clocks is None else int(clocks.given.sum())
 
     def stored() -> Iterator[pa.Table]:
         first = 0
@@ -162,7 +163,7 @@ class _Found:
             "clock": sorted(self.clock.items()),
             "failures": self.failures,
             "failures_total": self.counts["failures"],
-            **{name: self.counts[name] for name in ("inferred", "untimed", "receives")},
+            **{name: self.counts[name] for name in ("inferred", "untimed", "receives", "clocks")},
         }
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from beforehand.events import INDEX_MAX, INFERRED, Event, EventId, Rejection
 from beforehand.history import History
+from beforehand.history.checks import inferred_note
 from beforehand.history.kernels import NO_TIME
 from beforehand.history.measures import TIME_MAX
 from beforehand.pipeline.block import LEFT_OUT, UNSENT
@@ -147,7 +148,10 @@ class _Pack:
     def _check(self, history: History) -> None:
         report = history.check(limit=self.limit)
         self.counts.update(report.counts)
+        self.counts["clocks"] += report.judged["clock"].judged
         for note in report.notes:
+            if note == inferred_note(report.judged["total"].of - report.judged["total"].judged):
+                continue  # Said of all executions together.
             key = _without_numbers(note)
             count, first = self.notes.get(key, (0, note))
             self.notes[key] = (count + 1, first)
