@@ -22,6 +22,7 @@ from check_names import check_names, check_reasons
 from check_security import check_security
 from check_shell import check_fences, is_run
 from check_tables import check_commands, check_tables
+from check_words import check_words
 from pages import ROOT, Page, Problem, pages_of
 from pictures import PICTURES
 
@@ -72,6 +73,7 @@ def check_all(pages: Sequence[Page], *, shell: bool) -> list[Problem]:
         *check_commands(pages),
         *check_security(pages),
         *check_interfaces(pages),
+        *check_words(pages),
         *check_fences(pages),
         *check_examples(pages, shell=shell),
     ]

@@ -207,7 +207,8 @@ def _environment(shims: Path, port: str) -> dict[str, str]:
     # Not a link: Python would look for its packages beside it.
     (shims / "python").write_text(f'#!/bin/bash\nexec "{sys.executable}" "$@"\n')
     (shims / "python").chmod(0o755)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("BEFOREHAND_")}
+    faster = "BEFOREHAND_JAVA_CLASSES"
+    kept = {key: value for key, value in os.environ.items() if key == faster or not key.startswith("BEFOREHAND_")}
     return {**kept, "PATH": f"{shims}:{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"}
 
 

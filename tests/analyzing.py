@@ -24,11 +24,13 @@ DEADLINE_S = 500.0
 
 _TAG = "BEFOREHAND_TEST_TAG"
 _SPARK = ("SPARK_", "PYSPARK_", "JAVA_", "JDK_", "_JAVA", "BEFOREHAND_")
+_KEPT = "BEFOREHAND_JAVA_CLASSES"  # It decides about nothing but time.
 
 
 def environment(**more: str) -> dict[str, str]:
     """Ours, without what decides about Spark, and with a tag that all descendants of a process inherit."""
-    return {**{k: v for k, v in os.environ.items() if not k.startswith(_SPARK)}, _TAG: uuid4().hex, **more}
+    ours = {k: v for k, v in os.environ.items() if k == _KEPT or not k.startswith(_SPARK)}
+    return {**ours, _TAG: uuid4().hex, **more}
 
 
 def alive(env: dict[str, str]) -> list[str]:

@@ -18,6 +18,7 @@ import check_names  # noqa: E402
 import check_security  # noqa: E402
 import check_shell  # noqa: E402
 import check_tables  # noqa: E402
+import check_words  # noqa: E402
 import pages  # noqa: E402
 import pictures  # noqa: E402
 
@@ -95,6 +96,10 @@ def test_every_column_and_key_that_the_pipeline_writes_is_in_the_reference() -> 
 
 def test_every_command_and_option_is_in_the_reference() -> None:
     assert shown(check_tables.check_commands(PAGES)) == ""
+
+
+def test_every_option_and_key_that_several_commands_share_is_among_the_words() -> None:
+    assert list(check_words.check_words(PAGES)) == []
 
 
 def test_every_listener_reader_fuzz_target_and_bound_is_in_the_threat_model() -> None:
@@ -284,6 +289,19 @@ def test_a_command_or_an_option_that_is_missing_or_gone_is_found(tmp_path: Path)
         assert old in text
         less = page(tmp_path, text.replace(old, new), check_tables.COMMANDS)
         assert what in shown(check_tables.check_commands([less]))
+
+
+def test_a_shared_option_or_key_that_is_missing_gone_or_of_others_is_found(tmp_path: Path) -> None:
+    text = Path(build.ROOT / check_words.PAGE).read_text(encoding="utf-8")
+    without = "\n".join(line for line in text.split("\n") if not line.startswith("| `--where` |"))
+    other = (
+        without.replace("| `draw`, `export`, `order` |", "| `draw`, `export` |") + "| `--gone` | nothing | `find` |\n"
+    )
+    found = [problem.what for problem in check_words.check_words([page(tmp_path, other, check_words.PAGE)])]
+    said = "is of other commands than it says"
+    assert found == [f"`--where` {said}", f"`to` {said}", "`--gone` is not of several commands"]
+    (problem,) = check_words.check_words([])
+    assert "is not there" in problem.what
 
 
 def test_unknown_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import beforehand
+from measuring import slow_tests
 
 ROOT = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
 PACKAGE = ROOT / "src" / "beforehand"
 
 # From the top of the house to its bottom: a room may import itself and the rooms above it.
@@ -120,3 +122,11 @@ def test_pins_name_no_registry_and_every_requirement_is_hashed() -> None:
         entries = [block for block in text.replace("\\\n", " ").splitlines() if "==" in block]
         assert entries
         assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_every_test_that_is_called_slow_is_there() -> None:
+    for name in slow_tests():
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (TESTS / file).read_text(encoding="utf-8"), (
+            f"{name}: measure again, see measuring.py"
+        )

@@ -130,7 +130,7 @@ def test_chains_are_flat() -> None:
         ("(name = a", 0, "never closed"),
         ("name = a)", 8, "nothing is open"),
         ("()", 1, "a field"),
-        ("colour = red", 0, "fields are name, process, execution, kind, time, attributes.KEY"),
+        ("colour = red", 0, "Fields are name, process, execution, kind, time, attributes.KEY"),
         ("Name = a", 0, "no field"),
         ("name.x = a", 0, "has no key"),
         ("name. = a", 6, "a key"),

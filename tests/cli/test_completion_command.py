@@ -49,7 +49,7 @@ def shop(tmp_path: Path) -> Path:
         ("beforehand simulate causal-", ["causal-unicast", "causal-broadcast", "causal-merge"]),
         ("beforehand experiment se", ["sensors"]),
         ("beforehand analyze --format ja", ["jaeger"]),
-        ("beforehand chat me --order ca", ["causal"]),
+        ("beforehand chat --name me --order ca", ["causal"]),
         ("beforehand token add x --scope r", ["report", "read"]),
         ("beforehand explain --wh", ["--where"]),
         ("beforehand explain shop or", ["orders:17", "orders:"]),

@@ -100,7 +100,7 @@ def test_in_causal_order_nothing_fails_and_json_is_one_document_and_nothing_else
     document = json.loads(done.stdout)
     assert document["order"] == "causal"
     assert document["event"] is document["told"] is document["url"] is None
-    assert document["counts"] == {"fifo": 0, "causal": 0, "total": 0, "clock": 0}
+    assert document["counts"] == {"fifo": 0, "causal": 0, "total": 0, "clock": None}
     assert document["violations"] == document["broken"] == []
     assert list(document["seconds"]) == ["shop", "service", "report", "analyze", "ask"]
     assert (tmp_path / document["page"]).exists()
@@ -189,7 +189,8 @@ def test_the_version_is_told(tmp_path: Path) -> None:
 def test_wrong_usage_exits_2_with_a_hint(arguments: list[str], tmp_path: Path) -> None:
     done = run(*arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("beforehand: Error: ")
+    assert done.stderr.startswith("beforehand: ")
+    assert "Error" not in done.stderr
     assert done.stderr.count("\n") == 1
 
 

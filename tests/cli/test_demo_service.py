@@ -23,8 +23,8 @@ def test_a_subscriber_is_told_of_the_failure_with_the_past_that_it_has(tmp_path:
     assert notice is not None
     explained = History(events).explain("orders:17", last=25)
     assert notice["event"]["id"] == "orders:17"
-    assert [event["id"] for event in notice["past"]] == [str(event.id) for event in explained.events]
-    assert notice["past_size"] == explained.past == 105
+    assert [event["id"] for event in notice["events"]] == [str(event.id) for event in explained.events]
+    assert notice["past"] == explained.past == 105
     assert notice["complete"]
 
 

@@ -67,7 +67,7 @@ def test_from_nothing_to_a_merged_topic(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
     command("publish", *target, "--publisher", "bob", text="b 1\nb 2")
 
-    got = command("subscribe", "--from", f"{place}/MERGED", "--channel", "ORDERS.new", "--count", "4")
+    got = command("subscribe", "--from", f"{place}/MERGED", "--channel", "ORDERS.new", "--limit", "4")
 
     assert got.stdout == "1  alice:1  a 1\n2  alice:2  a 2\n3  bob:3  b 1\n4  bob:4  b 2\n"
     merger.send_signal(signal.SIGTERM)
@@ -81,7 +81,8 @@ def test_lines_go_to_a_file_and_what_is_set_aside_beside_it(url: str, tmp_path: 
     making = ("merge", "--live", "--once", "--create", "--from", f"{url}/FILED", *SETTINGS)
     assert command(*making, "--to", str(tmp_path / "empty")).returncode == 0
     done = command(*publishing, *SETTINGS, "--json", text="one\ntwo\r\n\nfour")
-    assert json.loads(done.stdout) == {"publisher": "p", "channel": "FILED.a", "messages": 4, "first": 1, "last": 4}
+    sequences = {"first_sequence": 1, "last_sequence": 4}
+    assert json.loads(done.stdout) == {"publisher": "p", "channel": "FILED.a", "messages": 4, **sequences}
     command(*publishing, "--epsilon", "20", "--delta", "100", text="other settings\n")
     target = tmp_path / "out.jsonl"
 
@@ -180,3 +181,10 @@ def test_a_broker_that_is_not_there_is_one_line_and_exit_2(words: tuple[str, ...
 )
 def test_wrong_usage_is_one_line_and_exit_2(words: tuple[str, ...], what: str) -> None:
     assert what in fails(*words)
+
+
+def test_of_two_files_to_write_none_is_made_if_one_is_there(tmp_path: Path) -> None:
+    (tmp_path / "out.set-aside").write_text("mine")
+    words = ("merge", "--live", "--from", "nats://127.0.0.1:9/A", "--to", str(tmp_path / "out"), *SETTINGS)
+    assert "out.set-aside is there already" in fails(*words)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.set-aside"]

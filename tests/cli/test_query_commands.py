@@ -15,10 +15,14 @@ from typing import Any
 import pytest
 
 from beforehand.cli.command import main
+from beforehand.cli.export_perfetto import perfetto_trace
+from beforehand.cli.printing import shown_id
 from beforehand.cli.shop import shop_run
 from beforehand.events import Event
 from beforehand.formats.vector_logs import read_shiviz
 from beforehand.history import History
+from beforehand.history.judging import judged_notes
+from beforehand.service import Ingest, Store
 from history_directories import SMALL_REPORT, make_pack_directory, random_events
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\rname\n\u202ereversed"
@@ -64,7 +68,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_violations(case.path, report.violations)
     measures = case.histories[""].measure()
     document = SMALL_REPORT | {
-        "violations": dict(report.counts),
+        "violations": report.known,
+        "judged": {kind: one.document() for kind, one in report.judged.items()},
         "clocks": {
             process: {"offset_min_ns": one.offset_min_ns, "offset_max_ns": one.offset_max_ns}
             for process, one in measures.clocks.items()
@@ -130,7 +135,22 @@ def test_find_as_json_says_whether_there_are_more(run: Run, shop: Path) -> None:
     document = run("find", shop, "--limit", "2", "--json").document
     assert [event["id"] for event in document["events"]] == [str(e.id) for e in history().order()[:-3:-1]]
     assert document["more"] is True
-    assert set(document["events"][0]) == {"id", "process", "index", "kind", "name", "time", "attributes"}
+    assert set(document["events"][0]) == {
+        "id",
+        "process",
+        "index",
+        "kind",
+        "name",
+        "sends",
+        "receives",
+        "time",
+        "attributes",
+    }
+    event = history().event(document["events"][0]["id"])
+    assert (document["events"][0]["sends"], document["events"][0]["receives"]) == (
+        list(event.sends),
+        list(event.receives),
+    )
     assert run("find", shop, "--where", "name = nothing", "--json").document == {"events": [], "more": False}
 
 
@@ -139,6 +159,27 @@ def test_tables_are_at_most_a_hundred_columns_wide(run: Run, shop: Path) -> None
         done = run(*arguments)
         assert done.status == 0
         assert max(map(len, done.out.splitlines())) <= 100
+
+
+def test_an_execution_that_all_rows_share_is_named_once(run: Run, traces: Path) -> None:
+    done = run("find", traces, "--execution", "t/1", "--limit", "3")
+    first, empty, *rows = done.out.splitlines()
+    assert (first, empty) == ("of execution t/1; before each id stands t/1/", "")
+    assert [row.split(":")[0] in ("p0", "p1", "p2") for row in rows] == [True] * 3
+    assert "t/1/" in run("find", traces, "--execution", "t/1", "--limit", "1").out.splitlines()[0]
+
+
+def test_different_ids_never_look_alike() -> None:
+    ids = [f"{'a' * 30}{number}" for number in (1, 2)]
+    assert [shown_id(one, 11) for one in ids] == ["aaaaa…aaaa1", "aaaaa…aaaa2"]
+    assert shown_id("a" * 11, 11) == "a" * 11
+
+
+def test_cut_lists_the_processes_inside_and_counts_the_others(run: Run, tmp_path: Path) -> None:
+    events = [Event(process=process, index=1) for process in "abc"]
+    path = make_pack_directory([events], tmp_path, packs=1).path
+    rows = run("cut", path, "--after", "b:1").out.splitlines()
+    assert rows[:3] == ["process  last event inside", "b        1", "2 processes have no event inside"]
 
 
 # explain
@@ -213,11 +254,13 @@ def test_order_writes_the_deterministic_run_with_ids(run: Run, shop: Path, tmp_p
 def test_check_exits_with_1_and_a_witness_if_it_found_something(run: Run, shop: Path) -> None:
     done = run("check", shop)
     assert done.status == 1
-    assert "✗ causal order: overtaken receives: 1" in done.out
+    assert "✗ causal order: overtaken receives: 1\n" in done.out
+    assert "? reported clocks: not judged: no event reports a clock\n" in done.out
     assert "causal: orders:18 received 'reservation-6' after 'checkout-6'" in done.out
     document = run("check", shop, "--json")
     assert document.status == 1
-    assert document.document["counts"] == {"fifo": 0, "causal": 1, "total": 0, "clock": 0}
+    assert document.document["counts"] == {"fifo": 0, "causal": 1, "total": 0, "clock": None}
+    assert document.document["judged"]["clock"]["why"] == "no event reports a clock"
     (violation,) = document.document["violations"]
     assert violation["kind"] == "causal"
     assert violation["messages"] == ["reservation-6", "checkout-6"]
@@ -234,8 +277,68 @@ def test_check_exits_with_0_if_all_is_well_and_says_what_was_not_checked(run: Ru
     (path / "report.json").write_text(json.dumps(report))
     done = run("check", path)
     assert done.status == 0
-    assert "? total order: groups of messages that no one order fits: not checked" in done.out
+    assert "? total order: not judged\n" in done.out
     assert "note: total: no" in done.out
+
+
+def test_check_judges_and_exits_by_the_orders_that_were_promised(run: Run, shop: Path) -> None:
+    done = run("check", shop, "--order", "fifo", "--order", "total")
+    assert done.status == 0
+    assert [line.partition(":")[0] for line in done.out.splitlines()[:3]] == ["✓ FIFO order", "✓ total order", "note"]
+    assert "causal" not in done.out
+    done = run("check", shop, "--order", "causal", "--json")
+    assert done.status == 1
+    assert done.document["counts"] == {"causal": 1}
+    assert [one["kind"] for one in done.document["violations"]] == ["causal"]
+
+
+def test_check_of_an_order_that_could_not_be_judged_is_no_success(run: Run, shop: Path) -> None:
+    done = run("check", shop, "--order", "clock")
+    assert done.out.startswith("? reported clocks: not judged")
+    assert (done.status, done.err) == (2, "beforehand: asked for, but not judged: reported clocks\n")
+    assert run("check", shop, "--order", "clock", "--order", "fifo", "--json").status == 2
+    assert run("check", shop, "--order", "clock", "--order", "causal").status == 1, "a violation says more"
+
+
+def judged_directory(tmp_path: Path, events: list[Event]) -> Path:
+    """With the report that an analysis of them would write, as far as `check` reads it."""
+    case = make_pack_directory([events], tmp_path, packs=1)
+    found = case.histories[""].check()
+    judged = {kind: one.document() for kind, one in found.judged.items()}
+    report = SMALL_REPORT | {"violations": found.known, "judged": judged, "notes": judged_notes(found.judged)}
+    (case.path / "report.json").write_text(json.dumps(report))
+    return case.path
+
+
+def test_orders_that_could_not_be_judged_have_no_tick_and_no_count(run: Run, tmp_path: Path) -> None:
+    inferred = [Event(process="a", index=1, sends=("~m",)), Event(process="b", index=1, receives=("~m",))]
+    path = judged_directory(tmp_path, inferred)
+    done = run("check", path, "--delta", "5")
+    assert done.status == 0
+    assert "✓" not in done.out
+    for order in ("FIFO", "causal", "total", "temporal"):
+        assert f"? {order} order: not judged: all 1 receives are of inferred messages\n" in done.out
+    document = run("check", path, "--json").document
+    assert document["counts"] == {"fifo": None, "causal": None, "total": None, "clock": None}
+    assert document["notes"] == [
+        "FIFO, causal and total order: not judged: all 1 receives are of inferred messages",
+        "reported clocks: not judged: no event reports a clock",
+    ]
+
+
+def test_orders_that_were_judged_in_part_say_by_how_much(run: Run, tmp_path: Path) -> None:
+    events = [
+        Event(process="a", index=1, sends=("~m", "n"), clock={"a": 1}),
+        Event(process="b", index=1, receives=("~m",)),
+        Event(process="b", index=2, receives=("n",)),
+        Event(process="b", index=3, receives=("gone",)),
+    ]
+    done = run("check", judged_directory(tmp_path, events))
+    inferred, unsent = "1 receives are of inferred messages", "1 of messages that nobody sent"
+    judged = "judged by 1 of 3 receives"
+    assert f"✓ causal order: overtaken receives: 0, {judged}: {inferred} and {unsent}\n" in done.out
+    assert f"fits: 0, judged by 2 of 3 receives: {inferred}\n" in done.out
+    assert "✓ reported clocks: wrong ones: 0, judged by 1 of 4 events: 3 events report no clock\n" in done.out
 
 
 def test_check_judges_temporal_order_for_a_delta(run: Run, shop: Path) -> None:
@@ -294,6 +397,22 @@ def test_draw_makes_a_picture_and_a_page(run: Run, shop: Path, tmp_path: Path) -
         assert "checkout failed" in text
     assert run("draw", shop, "--to", tmp_path / "all.svg").status == 0
     assert (tmp_path / "all.svg").read_text().count("checkout failed") >= 1
+
+
+@pytest.mark.parametrize("around", [["--around", "orders:17"], []])
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_a_picture_marks_what_was_overtaken_and_what_failed(
+    run: Run, shop: Path, tmp_path: Path, around: list[str], suffix: str
+) -> None:
+    assert run("draw", shop, *around, "--to", tmp_path / f"a.{suffix}").status == 0
+
+    text = (tmp_path / f"a.{suffix}").read_text()
+
+    (late,) = re.findall(r"<title>message ([^\n]*)[^<]*</title><path class=\"arrow violation\"", text)
+    assert late == "reservation-6"
+    wrong = re.findall(r'<g class="event \w+ violation"[^>]*><title>(\S*)', text)
+    assert wrong == ["orders:16", "orders:18"]
+    assert re.findall(r'<g class="event \w+ failure"[^>]*><title>(\S*)', text) == ["orders:17"]
 
 
 def test_export_as_native_reads_back(run: Run, shop: Path, tmp_path: Path) -> None:
@@ -355,6 +474,22 @@ def test_export_as_perfetto_has_an_arrow_per_receive_that_goes_forward(run: Run,
     assert {e["args"]["name"] for e in events if e["name"] == "thread_name"} == set(history().processes)
 
 
+def test_a_trace_for_perfetto_tells_nanoseconds_apart_and_loses_no_attribute() -> None:
+    events = [
+        Event(process="a", index=1),
+        Event(process="a", index=2, time=1_790_000_000_000_000_000, attributes={"id": "mine", "time": "noon"}),
+        Event(process="a", index=3, time=1_790_000_000_000_000_001),
+    ]
+    slices = [one for one in json.loads(b"".join(perfetto_trace(events)))["traceEvents"] if one["ph"] == "X"]
+    assert [one["ts"] for one in slices] == [0, 0.001, 0.002]
+    assert slices[1]["args"] == {
+        "id": "a:2",
+        "time": 1_790_000_000_000_000_000,
+        "attribute.id": "mine",
+        "attribute.time": "noon",
+    }
+
+
 def test_export_as_dot_has_the_edges_of_processes_and_messages(run: Run, shop: Path, tmp_path: Path) -> None:
     assert run("export", shop, "--as", "dot", "--to", tmp_path / "graph.dot").status == 0
     text = (tmp_path / "graph.dot").read_text()
@@ -393,6 +528,17 @@ def test_no_control_character_of_an_event_reaches_the_terminal(arguments: list[s
 # Errors.
 
 
+def test_a_store_in_place_of_a_history_directory_gets_advice_that_works(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with Store(path) as store:
+        Ingest(store).report([Event(process="cart", index=1)])
+    done = run("explain", path, "cart:1")
+    assert done.status == 2
+    (advice,) = re.findall(r"beforehand (export \S+ --as native) --to events.jsonl", done.err)
+    assert run(*advice.split(), "--to", tmp_path / "events.jsonl").status == 0
+    assert '"process":"cart"' in (tmp_path / "events.jsonl").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -401,7 +547,10 @@ def test_no_control_character_of_an_event_reaches_the_terminal(arguments: list[s
         (["explain", "{}", "orders"], 2, "an event is named process:index"),
         (["explain", "{}", "orders:17", "--where", "name ="], 2, "expected a value"),
         (["explain", "{}", "orders:17", "--process", "nobody"], 2, "there is no process 'nobody'"),
-        (["find", "{}", "--where", "nme = x"], 2, "no field 'nme'"),
+        (["find", "{}", "--where", "nme = x"], 2, "no field 'nme': did you mean name?"),
+        (["find", "{}", "--where", "level = error"], 2, "no field 'level': did you mean attributes.level?"),
+        (["analyse", "x"], 2, "beforehand: No such command 'analyse': did you mean analyze? (see"),
+        (["frobnicate"], 2, "beforehand: No such command 'frobnicate'. (see"),
         (["find", "{}", "--execution", "x"], 2, "there is no execution 'x'"),
         (["find", "nowhere"], 2, "there is no nowhere: make it with beforehand analyze"),
         (["relate", "{}", "orders:1"], 2, "Missing argument"),
@@ -413,6 +562,8 @@ def test_no_control_character_of_an_event_reaches_the_terminal(arguments: list[s
         (["draw", "{}", "--around", "orders:17"], 2, "Missing option '--to'"),
         (["export", "{}", "--as", "excel", "--to", "x"], 2, "excel"),
         (["check", "{}", "--delta", "-1"], 2, "--delta"),
+        (["check", "{}", "--delta", "nan"], 2, "'nan' is not a finite number"),
+        (["check", "{}", "--delta", "inf"], 2, "'inf' is not a finite number"),
         (["order", "{}", "--to", "no/such/folder/x"], 2, "cannot write"),
     ],
 )
@@ -427,8 +578,25 @@ def test_wrong_usage_and_unusable_input_are_one_clear_line(
     assert "bug" not in done.err
 
 
+def test_executions_to_choose_from_come_with_their_failures_and_most_of_them_first(run: Run, tmp_path: Path) -> None:
+    failing = {"Status": "x", "error": "True"}
+    executions = [
+        [Event(execution="calm", process="p", index=at) for at in (1, 2)],
+        [
+            Event(execution="bad", process="p", index=1, attributes=failing | {"phase": "start"}),
+            Event(execution="bad", process="p", index=2, attributes=failing | {"phase": "end"}),
+        ],
+        [Event(execution="one", process="p", index=1)],
+        [Event(execution="two", process="p", index=1)],
+    ]
+    path = make_pack_directory(executions, tmp_path, packs=1).path
+    named = "'bad' (2 events, 1 failures), 'calm' (2 events), 'one' (1 events), …"
+    assert f"say which one with --execution; there are {named}\n" in run("draw", path, "--to", "x.svg").err
+
+
 def test_an_execution_must_be_named_where_there_are_several(run: Run, traces: Path) -> None:
-    assert "there are 2 executions: say which one with --execution" in run("cut", traces, "--at", "1").err
+    said = "there are 2 executions: say which one with --execution; there are 't/1' (40 events), 'evil' (2"
+    assert said in run("cut", traces, "--at", "1").err
     assert run("cut", traces, "--at", "1", "--execution", "t/1").status == 0
 
 

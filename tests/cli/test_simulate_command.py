@@ -87,6 +87,12 @@ def test_the_run_is_written_as_native_events_and_drawn(tmp_path: Path) -> None:
     assert "<html" in page.read_text()
 
 
+def test_nothing_is_run_or_written_for_a_picture_of_no_known_kind(tmp_path: Path) -> None:
+    done = simulate("fifo", "--to", tmp_path / "run.jsonl", "--draw", tmp_path / "run.png")
+    assert done.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_saved_scenario_replays(tmp_path: Path) -> None:
     first = simulate("skeen", "--loss", 0.3, "--save", tmp_path / "s.json", "--json").stdout
     assert simulate("--replay", tmp_path / "s.json", "--json").stdout == first
@@ -111,6 +117,8 @@ def test_without_a_protocol_they_are_listed() -> None:
         (("causal-merge", "--join", 1), "causal-merge has no views"),
         (("fifo", "--draw", "run.png"), "must end in .html or .svg"),
         (("--replay", "nowhere.json"), "No such file"),
+        (("--replay", "s.json", "--loss", 0.2), "--loss goes without --replay"),
+        (("--replay", "s.json", "--option", "a=1"), "--option goes without --replay"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(arguments: tuple[object, ...], says: str) -> None:

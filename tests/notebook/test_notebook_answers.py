@@ -32,7 +32,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Analysis, History]:
     events.append(Event(process="p0", index=10_000, name=HOSTILE, attributes={"level": "error", HOSTILE: HOSTILE}))
     folder = tmp_path_factory.mktemp("notebook")
     write_events(events, folder / "run.jsonl")
-    return beforehand.analyze(folder / "run.jsonl", to=folder / "history", quiet=True), History(events)
+    with (folder / "run.jsonl").open("a") as stream:
+        stream.write("no event\n")
+    # Brackets are patterns to Spark, and this folder's are none.
+    return beforehand.analyze(folder / "run.jsonl", to=folder / "history [1]", quiet=True), History(events)
 
 
 def test_answers_are_those_of_the_history_in_memory(made: tuple[Analysis, History]) -> None:
@@ -42,7 +45,7 @@ def test_answers_are_those_of_the_history_in_memory(made: tuple[Analysis, Histor
     for one in ordered[:: len(ordered) // 12]:
         known = history.explain(one, last=7)
         past = analysis.explain(one, last=7)
-        assert (past.event, past.events, past.size) == (known.event, known.events, known.past)
+        assert (past.event, past.events, past.past) == (known.event, known.events, known.past)
         assert analysis.event(str(one)) == history.event(one)
         other = ordered[len(ordered) // 2]
         chain = analysis.relate(one, other)
@@ -53,7 +56,8 @@ def test_answers_are_those_of_the_history_in_memory(made: tuple[Analysis, Histor
     assert middle is not None
     assert analysis.cut(at=middle).cut == dict(history.cut_at(middle).cut)
     checked, known_check = analysis.check(limit=10_000), history.check(limit=10_000)
-    assert checked.counts == known_check.counts
+    assert checked.counts == known_check.known
+    assert checked.judged == known_check.judged
     assert not checked.ok
     found = {(one.kind, one.events) for one in checked.violations}
     assert found <= {(one.kind, one.events) for one in known_check.violations}
@@ -74,13 +78,25 @@ def test_finding_takes_predicates_and_failures_are_at_hand(made: tuple[Analysis,
     assert all(event.receives for event in kept)
 
 
+def test_no_events_are_found_where_none_are_asked_for(
+    made: tuple[Analysis, History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beforehand.pipeline.stored.scanning.VALUES_MAX", 0)  # So that rows are judged one by one.
+    assert len(made[0].find('name ~ "."', limit=1)) == 1
+    assert len(made[0].find('name ~ "."', limit=0)) == 0
+
+
 def test_tables_are_given_to_arrow_and_to_spark(made: tuple[Analysis, History]) -> None:
     analysis, history = made
     count = len(list(history.order()))
     assert analysis.table().count_rows() == count
     assert analysis.table("violations").count_rows() > 0
+    assert analysis.table("rejected").count_rows() == 1
+    messages = analysis.table("messages").count_rows()
     with session() as spark:
         assert analysis.frame(spark).count() == count
+        assert analysis.frame(spark, "messages").count() == messages > 0
+        assert [row["text"] for row in analysis.frame(spark, "rejected").collect()] == ["no event"]
     with pytest.raises(InputError, match="events, messages, violations, rejected"):
         analysis.table("../events")
 
@@ -114,11 +130,12 @@ def test_pictures_are_drawn_and_written(made: tuple[Analysis, History], tmp_path
     analysis, _ = made
     picture = analysis.draw("p0:3", count=10, to=tmp_path / "x.svg")
     assert (tmp_path / "x.svg").read_text() == picture.svg
-    analysis.draw(axis="time", to=tmp_path / "x.html")
+    analysis.draw(axis="clocks", to=tmp_path / "x.html")
     assert "<svg" in (tmp_path / "x.html").read_text()
+    assert '"failure":true' in analysis.draw(EventId("", "p0", 10_000), count=10).page, "as `beforehand draw` has it"
     with pytest.raises(InputError, match=r"must end in .html or .svg"):
         analysis.draw("p0:3", to=tmp_path / "x.png")
-    with pytest.raises(InputError, match="no axis 'up': there are causal, time"):
+    with pytest.raises(InputError, match="no axis 'up': there are steps, clocks"):
         analysis.draw("p0:3", axis="up")
 
 
@@ -134,6 +151,22 @@ def test_mistakes_get_one_clear_line(made: tuple[Analysis, History], tmp_path: P
         analysis.cut(at="yesterday")
     with pytest.raises(InputError, match="analyze has no setting 'blcks'; there are: blocks, "):
         beforehand.analyze("x.jsonl", blcks=3)
+    with pytest.raises(InputError, match="blocks is -1: it must be at least 1"):
+        beforehand.analyze("x.jsonl", blocks=-1)
+    with pytest.raises(InputError, match="delta_ms is nan: give a number of milliseconds from 0 up"):
+        analysis.check(delta_ms=float("nan"))
+    with pytest.raises(InputError, match="count is 0: it must be at least 1"):
+        analysis.draw("p0:1", count=0)
+    with pytest.raises(InputError, match="limit is -1: it must be at least 0"):
+        analysis.check(limit=-1)
+    for ask in (analysis.find, analysis.failures):
+        with pytest.raises(InputError, match="limit is -1: it must be at least 0"):
+            ask(limit=-1)
+    with pytest.raises(InputError, match="last is 'x': it must be at least 0"):
+        analysis.explain("orders:17", last="x")  # type: ignore[arg-type]
+    for question in (analysis.find, analysis.order):
+        with pytest.raises(InputError, match="no execution"):
+            question(execution="nope")
     with pytest.raises(InputError, match="analyze what"):
         beforehand.analyze()
     with pytest.raises(InputError, match="nothing there"):
@@ -148,9 +181,31 @@ def test_a_history_that_nobody_named_is_removed_with_its_analysis(tmp_path: Path
     assert repr(analysis) == f"<Analysis {str(path)!r}: 2 events of 1 processes>"
     again = beforehand.open(path)
     assert [str(event.id) for event in again.order()] == ["a:1", "a:2"]
+    assert again.table("violations").to_table(columns=["kind", "why"]).num_rows == 0, "empty, and of its columns"
+    with session() as spark:
+        assert again.frame(spark, "violations").select("kind", "why").count() == 0
     del analysis
     gc.collect()
     assert not path.parent.exists()
+
+
+def test_a_name_that_can_be_read_in_two_ways_does_no_harm(tmp_path: Path) -> None:
+    # As text, "a/b/c:2" is event c:2 of execution a/b, and event b/c:2 of execution a.
+    events = [
+        one
+        for execution, process in (("a", "b/c"), ("a/b", "c"))
+        for one in (
+            Event(execution=execution, process="s", index=1, sends=("m",)),
+            Event(execution=execution, process="s", index=2, sends=("n",)),
+            Event(execution=execution, process=process, index=1, receives=("n",)),
+            Event(execution=execution, process=process, index=2, receives=("m",), attributes={"level": "error"}),
+        )
+    ]
+    write_events(events, tmp_path / "run.jsonl")
+    analysis = beforehand.analyze(tmp_path / "run.jsonl", to=tmp_path / "history", quiet=True)
+    last = {EventId("a", "b/c", 2), EventId("a/b", "c", 2)}
+    assert {event.id for event in analysis.failures()} == last
+    assert {violation.events[-1] for violation in analysis.check().violations} == last
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
 from beforehand.cli.extras import need
+from beforehand.cli.printing import shown
+from beforehand.cli.spark_options import spark_conf
 
 __all__ = ["analyze"]
 
+_REJECTED_SHOWN = 3
 _FORMATS = ("auto", "native", "parquet", "shiviz", "govector", "tracing", "otlp", "jaeger", "zipkin")
 
 
@@ -81,24 +84,12 @@ def analyze(
     """
     need("pipeline", "pyspark", "pyarrow", "pandas", "numba", "duckdb")
     # Late: `--help` should not wait for Spark.
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from beforehand.errors import InputError, InvariantError
     from beforehand.formats import read_map
     from beforehand.pipeline.inputs import InputOptions
     from beforehand.pipeline.jobs.analyze import Settings
     from beforehand.pipeline.jobs.analyze import analyze as run
     from beforehand.pipeline.progress import Progress
 
-    settings: dict[str, str] = {}
-    for pair in conf:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            raise InputError(f"--conf {pair!r} is not KEY=VALUE")
-        if not key.strip().startswith("spark."):  # Spark would leave it out and say nothing.
-            raise InputError(f"--conf {pair!r} is no setting of Spark: they start with spark.")
-        settings[key.strip()] = value
     options = InputOptions(
         format=name,
         fields=None if map_file is None else read_map(map_file),
@@ -110,19 +101,14 @@ def analyze(
         options=options,
         replace=replace,
         master=master,
-        conf=settings,
+        conf=spark_conf(conf),
         blocks=blocks,
         witnesses=witnesses,
         lamport=lamport,
     )
     if not os.environ.get("BEFOREHAND_DEBUG"):
         _silence_stacks()
-    try:
-        report = run(inputs, target, chosen, progress=Progress(quiet=as_json))
-    except (PySparkException, Py4JError) as error:
-        if os.environ.get("BEFOREHAND_DEBUG"):
-            raise
-        raise InvariantError(f"Spark failed: {_cause(error)} (set BEFOREHAND_DEBUG=1 for the details)") from error
+    report = run(inputs, target, chosen, progress=Progress(quiet=as_json))
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
@@ -137,15 +123,9 @@ def _silence_stacks() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _cause(error: Exception) -> str:
-    """The line that says most of what comes with two stacks: the exception of the task, else the innermost cause."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line) and "SparkException" not in line]
-    caused = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return next(iter([*raised, *reversed(caused), *lines, type(error).__name__]))[:400]
-
-
 def _summary(report: dict[str, Any], target: Path) -> str:
+    from beforehand.history.judging import NO_CLOCKS  # That no event reports a clock is no news here.
+
     lines = [
         (
             f"{report['events']:,} events of {report['processes']:,} processes in {report['executions']:,} "
@@ -157,12 +137,43 @@ def _summary(report: dict[str, Any], target: Path) -> str:
     if report["rejected"]:
         reasons = ", ".join(f"{reason} {count:,}" for reason, count in report["rejected_reasons"].items())
         lines.append(f"rejected: {report['rejected']:,} ({reasons})")
-    found = ", ".join(f"{kind} {count:,}" for kind, count in report["violations"].items() if count)
-    lines.append(f"violations: {found or 'none'}")
-    lines += [f"note: {note}" for note in report["notes"]]
+        lines += _rejected(report, target)
+    lines.append(f"violations: {_violations(report)}")
+    lines += [f"note: {shown(note, 500)}" for note in report["notes"] if note != NO_CLOCKS]
     if report["failures"]:
         first = report["failures"][0]
-        lines.append(f"failures: {report['failures_total']:,}; the first: {first['event']} {first['name']}")
-        lines.append(f"  what led to it: beforehand explain {target} '{first['event']}'")
+        named = f"{shown(first['event'])} {shown(first['name'])}"
+        lines.append(f"failures: {report['failures_total']:,}; the first: {named}")
+        # To be copied: it means what it says to a shell, whatever the name of the process.
+        if shown(first["event"], len(first["event"])) == first["event"]:
+            event = "'" + first["event"].replace("'", "'\\''") + "'"
+            lines.append(f"  what led to it: beforehand explain {shlex.quote(str(target))} {event}")
     lines.append(f"the page: {target / 'report.html'}")
     return "\n".join(lines)
+
+
+def _rejected(report: dict[str, Any], target: Path) -> list[str]:
+    """Some of what was rejected, one of each reason first: whole files before parts of them."""
+    chosen: list[dict[str, Any]] = []
+    for one in sorted(report["rejected_examples"], key=lambda one: one["line"] is not None):
+        if one["reason"] not in {other["reason"] for other in chosen}:
+            chosen.append(one)
+    chosen += [one for one in report["rejected_examples"] if one not in chosen]
+    lines = []
+    for one in chosen[:_REJECTED_SHOWN]:
+        file = str(one["file"] or "")
+        detail = str(one["detail"]).removeprefix(file).lstrip(": ")
+        place = file.removeprefix(f"{Path.cwd()}{os.sep}") + ("" if one["line"] is None else f":{one['line']}")
+        lines.append(f"  {shown(place, 120)}{': ' if place else ''}{one['reason']}: {shown(detail, 200)}")
+    left = report["rejected"] - len(lines)
+    lines.append(f"  {f'and {left:,} more; ' if left > 0 else ''}all are in {target / 'rejected'}")
+    return lines
+
+
+def _violations(report: dict[str, Any]) -> str:
+    """Those found; `none` only where some order was judged."""
+    found = ", ".join(f"{kind} {count:,}" for kind, count in report["violations"].items() if count)
+    judged = any(count is not None for kind, count in report["violations"].items() if kind != "clock")
+    if found or judged:
+        return found or "none"
+    return "not judged" if report["violations"].get("clock") is None else "none in reported clocks"

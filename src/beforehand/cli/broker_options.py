@@ -1,31 +1,26 @@
-"""What the commands that talk to a broker share: options, addresses, settings of a merge, a line of progress."""
+"""What the commands that talk to a broker share: options, addresses, settings of a merge, their end by a signal."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from math import isfinite
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from beforehand.cli.numbers import FiniteRange
 from beforehand.errors import InputError, LocalProtocolError
 from beforehand.ordering.merging import MergeSettings
 
 if TYPE_CHECKING:
     from beforehand.runtime import StreamAddress
 
-__all__ = ["LiveLine", "broker_options", "is_stream", "merge_options", "merge_settings", "stopping", "stream_address"]
+__all__ = ["broker_options", "is_stream", "merge_options", "merge_settings", "stopping", "stream_address"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_BACK: Final = "\r\x1b[K"
-_INTERVAL_S: Final = 0.2
 TICKS_MAX: Final = 100_000
 
 
@@ -38,14 +33,14 @@ def broker_options(command: F) -> F:
 
 def merge_options(command: F) -> F:
     """What publishers and mergers of a channel must agree on."""
-    span = click.FloatRange(0, 86_400_000)
+    span = FiniteRange(0, 86_400_000)
     for option in reversed(
         [
             click.option("--epsilon", type=span, required=True, metavar="MS", help="How far clocks may lie apart."),
             click.option("--delta", type=span, required=True, metavar="MS", help="How long a message may take."),
             click.option(
                 "--tick",
-                type=click.FloatRange(0.001, 60_000),
+                type=FiniteRange(0.001, 60_000),
                 default=1.0,
                 show_default=True,
                 metavar="MS",
@@ -77,8 +72,6 @@ def merge_settings(
     *, epsilon: float, delta: float, tick: float, publishers: int, events_per_tick: int
 ) -> MergeSettings:
     """From milliseconds; InputError if they do not fit together."""
-    if not (isfinite(epsilon) and isfinite(delta) and isfinite(tick)):
-        raise InputError("--epsilon, --delta and --tick are numbers of milliseconds")
     if epsilon / tick > TICKS_MAX:
         raise InputError(f"--epsilon is more than {TICKS_MAX:,} ticks, which makes stamps too long: raise --tick")
     try:
@@ -132,25 +125,3 @@ def stopping() -> Iterator[asyncio.Event]:
         yield stop
     finally:
         restore()
-
-
-class LiveLine:
-    """One line on a terminal, written over and over; nothing elsewhere."""
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._live: Final = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self._next = 0.0
-
-    def show(self, text: Callable[[], str]) -> None:
-        now = time.monotonic()
-        if self._live and now >= self._next:
-            self._next = now + _INTERVAL_S
-            with suppress(OSError):
-                sys.stderr.write(f"{_BACK}{text()[: shutil.get_terminal_size().columns - 1]}")
-                sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._live:
-            with suppress(OSError):
-                sys.stderr.write(_BACK)
-                sys.stderr.flush()

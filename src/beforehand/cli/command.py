@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 import warnings
+from contextlib import suppress
+from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, Final
@@ -22,7 +24,7 @@ from click.shell_completion import CompletionItem
 from beforehand import __version__
 from beforehand.cli.completion import VARIABLE, complete
 from beforehand.cli.extras import missing_module
-from beforehand.errors import BeforehandError
+from beforehand.errors import BeforehandError, InputError
 
 __all__ = ["main"]
 
@@ -56,8 +58,11 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
+            near = get_close_matches(cmd_name, _COMMANDS, n=1)
+            if near and not ctx.resilient_parsing:  # A shell that completes wants no error.
+                raise click.UsageError(f"No such command '{cmd_name}': did you mean {near[0]}?", ctx)
             return None
         command: click.Command = getattr(import_module(f"beforehand.cli.{cmd_name}"), cmd_name)
         _end_help(command)
@@ -102,9 +107,9 @@ def main() -> None:
         sys.exit(2)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "beforehand"
-        sys.exit(_say(f"Error: {error.format_message()} (see '{path} --help')", 2))
+        sys.exit(_say(f"{error.format_message()} (see '{path} --help')", 2))
     except click.ClickException as error:
-        sys.exit(_say(f"Error: {error.format_message()}", 2))
+        sys.exit(_say(error.format_message(), 2))
     except (KeyboardInterrupt, click.Abort):
         sys.exit(_say("interrupted", 130))
     except _TerminatedError as error:
@@ -114,6 +119,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except BeforehandError as error:
+        if os.environ.get("BEFOREHAND_DEBUG") and not isinstance(error, InputError):
+            raise
         sys.exit(_say(str(error), 2))
     except OSError as error:
         if os.environ.get("BEFOREHAND_DEBUG"):
@@ -160,5 +167,10 @@ def _terminate(number: int, frame: object) -> None:  # noqa: ARG001
 
 def _say(text: str, status: int) -> int:
     line = " ".join(text.split())
-    click.echo(f"beforehand: {line}", err=True)
+    if not line.isprintable():  # It quotes what strangers wrote: a name, a line of a log.
+        from beforehand.cli.printing import shown
+
+        line = shown(line, len(line))
+    with suppress(OSError):  # Nobody can read it; the status still says what happened.
+        click.echo(f"beforehand: {line}", err=True)
     return status

@@ -16,6 +16,7 @@ from beforehand.cli.printing import (
     opened,
     read_time,
     shown,
+    shown_id,
 )
 
 __all__ = ["cut"]
@@ -61,16 +62,17 @@ def cut(
             "cut": dict(found.cut),
             "front": [str(event) for event in found.front],
             "in_flight": list(found.in_flight),
-            "lost": list(found.lost),
+            "unreceived": list(found.unreceived),
             "consistent": found.consistent,
         }
         echo_json(document)
         return
-    echo_table(
-        [(shown(process), str(index)) for process, index in found.cut.items()], ("process", "last event inside")
-    )
+    inside = [(shown_id(process), str(index)) for process, index in found.cut.items() if index]
+    echo_table(inside, ("process", "last event inside"), whole=0)
+    if outside := len(found.cut) - len(inside):
+        click.echo(f"{outside:,} processes have no event inside")
     click.echo(f"\nthe cut is {'consistent' if found.consistent else 'not consistent'}")
-    for what, messages in (("in flight", found.in_flight), ("never received", found.lost)):
-        named = ", ".join(shown(message, 40) for message in messages[:10])
+    for what, messages in (("in flight", found.in_flight), ("never received", found.unreceived)):
+        named = ", ".join(shown_id(message, 40) for message in messages[:10])
         rest = f" and {len(messages) - 10} more" if len(messages) > 10 else ""
         click.echo(f"{len(messages)} messages are {what}{': ' if messages else ''}{named}{rest}")

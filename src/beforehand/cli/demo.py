@@ -210,9 +210,9 @@ class _Story:
             return
         self._promise(self.fails, "the subscriber was told of a failure")
         known = {str(event.id): event for event in self.events}
-        failure, past = known[self.notice["event"]["id"]], self.notice["past"]
+        failure, past = known[self.notice["event"]["id"]], self.notice["events"]
         self.say(f"   The subscriber was told: {failure.id} {failure.name} ({failure.attributes['reason']}). It got")
-        self.say(f"   the last {len(past)} of {self.notice['past_size']} events that could have led to it:\n")
+        self.say(f"   the last {len(past)} of {self.notice['past']} events that could have led to it:\n")
         if not self.quiet:
             echo_table(event_rows([*(known[event["id"]] for event in past), failure], failure))
         self.say("")
@@ -247,8 +247,8 @@ class _Story:
         if not causal:
             self.say("   Nothing: no message was overtaken by a chain of others.")
         if self.found is not None and self.notice is not None:
-            same = [str(event.id) for event in self.found.events] == [event["id"] for event in self.notice["past"]]
-            same = same and self.found.past == self.notice["past_size"]
+            same = [str(event.id) for event in self.found.events] == [event["id"] for event in self.notice["events"]]
+            same = same and self.found.past == self.notice["past"]
             self._promise(same, "the service and the pipeline do not agree on the past of the failure")
             if same:
                 self.say("   The pipeline finds the same past that the service told the subscriber of.")
@@ -288,7 +288,7 @@ class _Story:
             "event": None if found is None else str(found.event.id),
             "past": 0 if found is None else found.past,
             "events": [] if found is None else [event_record(event) for event in found.events],
-            "told": None if self.notice is None else [event["id"] for event in self.notice["past"]],
+            "told": None if self.notice is None else [event["id"] for event in self.notice["events"]],
             "counts": self.analysis["violations"],
             "violations": self.violations,
             "page": str(self.history / "report.html"),

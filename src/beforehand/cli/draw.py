@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from beforehand.cli.completing import events
+from beforehand.cli.outputs import refuse_clashes
 from beforehand.cli.printing import directory_argument, echo_json, execution_option, json_option, opened, writing
 
 __all__ = ["draw"]
@@ -26,10 +27,10 @@ __all__ = ["draw"]
 @click.option("--to", "target", type=click.Path(path_type=Path), required=True, help="A file, .html or .svg.")
 @click.option(
     "--axis",
-    type=click.Choice(["causal", "time"]),
-    default="causal",
+    type=click.Choice(["steps", "clocks"]),
+    default="steps",
     show_default=True,
-    help="From left to right: causality, or the processes' own clocks.",
+    help="From left to right: steps of causality, or the processes' own clocks.",
 )
 @execution_option
 @json_option
@@ -50,20 +51,22 @@ def draw(
         raise click.UsageError(f"--to {target} must end in .html or .svg")
     if around is not None and execution is not None:
         raise click.UsageError("--execution goes without --around: an event's id says where it belongs")
-    from beforehand.cli.choosing import to_draw
     from beforehand.diagram import Axis, LayoutOptions, draw, layout
     from beforehand.formats import replacing
 
-    choice = to_draw(opened(directory), directory, around, count, execution)
+    refuse_clashes({"--to": target}, history=directory)
+
+    history = opened(directory)
+    from beforehand.pipeline.stored.choosing import to_draw
+
+    choice = to_draw(history, around, count=count, execution=execution)
     options = LayoutOptions(axis=Axis(axis))
     if suffix == ".svg":
         text = draw(choice.events, marks=choice.marks, options=options, title=choice.title)
     else:
         from beforehand.diagram import diagram_page
-        from beforehand.formats.failing import is_failure
 
-        failures = [event.id for event in choice.events if is_failure(event.attributes)]
-        text = diagram_page(choice.events, marks=choice.marks, options=options, title=choice.title, failures=failures)
+        text = diagram_page(choice.events, marks=choice.marks, options=options, title=choice.title)
     with replacing(target) as stream:
         stream.write(text.encode())
     if as_json:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +10,7 @@ import click
 
 from beforehand.cli.completing import experiments
 from beforehand.cli.extras import need
+from beforehand.cli.live_line import LiveLine
 from beforehand.cli.printing import WIDTH, echo_json, echo_table, json_option, writing
 from beforehand.errors import InputError
 
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["experiment"]
 
 _QUICK_SEEDS: Final = 3
-_BACK: Final = "\r\x1b[K"  # To the start of the line, and clear it.
 
 
 @click.command()
@@ -62,8 +58,11 @@ def experiment(name: str | None, seeds: int | None, quick: bool, folder: Path, a
     chosen = EXPERIMENTS[name]
     _make(folder)
     size = Size(seeds=seeds or (_QUICK_SEEDS if quick else chosen.seeds), quick=quick)
-    with _progress() as progress:
-        findings = chosen.run(size, progress)
+    line = LiveLine()
+    try:
+        findings = chosen.run(size, lambda what: line.show(lambda: f"{what} …"))
+    finally:
+        line.clear()
     files = _write(chosen, findings, folder)
     if as_json:
         echo_json(_document(chosen, findings, files))
@@ -88,25 +87,6 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {folder}: {error.strerror}; choose another with --to") from error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """A line on standard error that says what is being measured, where somebody sees it."""
-    stream = sys.stderr
-    if stream is None or not stream.isatty():
-        yield lambda _: None
-        return
-
-    def say(what: str) -> None:
-        stream.write(f"{_BACK}{what[: shutil.get_terminal_size().columns - 3]} …")
-        stream.flush()
-
-    try:
-        yield say
-    finally:
-        stream.write(_BACK)  # What is said next stands alone on its line.
-        stream.flush()
 
 
 def _write(chosen: Experiment, findings: Findings, folder: Path) -> list[Path]:

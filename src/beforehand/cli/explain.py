@@ -9,12 +9,11 @@ import click
 from beforehand.cli.completing import events, processes
 from beforehand.cli.printing import (
     directory_argument,
+    echo_events,
     echo_json,
-    echo_table,
-    event_rows,
     json_option,
     opened,
-    shown,
+    shown_id,
 )
 
 __all__ = ["explain"]
@@ -66,9 +65,9 @@ def explain(
         for line in shiviz_log([("", clocked_among(history, [*found.events, found.event]))]):
             click.echo(line)
     else:
-        echo_table(event_rows([*found.events, found.event], found.event))
+        echo_events([*found.events, found.event], found.event)
         only = " that were asked for" if where is not None or process is not None else ""
         click.echo(
             f"\n{len(found.events)} events{only}, the last of {found.past} "
-            f"that happened before {shown(found.event.id)}"
+            f"that happened before {shown_id(found.event.id)}"
         )

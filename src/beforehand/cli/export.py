@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from beforehand.cli.completing import events
+from beforehand.cli.outputs import refuse_clashes
 from beforehand.cli.printing import echo_json, execution_option, json_option, opened, writing
 from beforehand.errors import InputError
 
@@ -54,6 +55,7 @@ def export(
     """
     if around is not None and execution is not None:
         raise click.UsageError("--execution goes without --around: an event's id says where it belongs")
+    refuse_clashes({"--to": target}, inputs={"what is exported": directory}, history=directory)
     from beforehand.formats import replacing
 
     counted = _Counted()

@@ -2,8 +2,8 @@
 
 Events stand at the latest clock reading in their past, moved by a nanosecond where needed, so that along a track and
 along an arrow time never goes back, whatever the clocks said. The own reading is among the arguments. Times count
-from the first event, for the microseconds of the format are floats. Of a message that was sent twice, the first send
-in the order counts.
+from the first event that has one, for the microseconds of the format are floats. An attribute called `id` or `time`
+is there as `attribute.id`. Of a message that was sent twice, the first send in the order counts.
 """
 
 from __future__ import annotations
@@ -45,14 +45,18 @@ def perfetto_trace(events: Iterable[Event]) -> Iterator[bytes]:
         causes = [sent[event.execution, m] for m in event.receives if (event.execution, m) in sent]
         floor = max([last.get(track, -(2**63)), *(at for at, _, _ in causes)])
         if base is None:
-            base = event.time or 0
-        own = event.time - base if event.time is not None else reached.get(event.execution, 0)
+            base = event.time  # Events without a time before it stand where it does.
+        own = reached.get(event.execution, 0) if event.time is None or base is None else event.time - base
         at = max(own, floor + 1)
         last[track] = at
         reached[event.execution] = max(reached.get(event.execution, at), own)
-        arguments: dict[str, object] = {"id": str(event.id), **event.attributes}
+        arguments: dict[str, object] = {"id": str(event.id)}
         if event.time is not None:
             arguments["time"] = event.time
+        for key, value in event.attributes.items():
+            while key in arguments:
+                key = f"attribute.{key}"
+            arguments[key] = value
         records.append(
             {
                 "ph": "X",

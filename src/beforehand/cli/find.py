@@ -8,9 +8,8 @@ import click
 
 from beforehand.cli.printing import (
     directory_argument,
+    echo_events,
     echo_json,
-    echo_table,
-    event_rows,
     execution_option,
     json_option,
     opened,
@@ -55,6 +54,6 @@ def find(directory: Path, where: str | None, limit: int, execution: str | None, 
     if not found:
         click.echo("no event is like that")
         return
-    echo_table([row[1:] for row in event_rows(found)], whole=0)
+    echo_events(found)
     if more:
         click.echo(f"\nthe newest {limit}; --limit shows more", err=True)

@@ -6,15 +6,15 @@ merge_spark.py; neither loads what the other needs.
 
 from __future__ import annotations
 
-from math import isfinite
 from pathlib import Path
 
 import click
 
 from beforehand.cli.broker_options import broker_options, is_stream, merge_options, merge_settings, stream_address
+from beforehand.cli.numbers import FiniteRange
 from beforehand.cli.printing import json_option
-from beforehand.errors import InputError
-from beforehand.ordering.merging import BUFFER_MAX, MergeSettings
+from beforehand.cli.spark_options import spark_conf
+from beforehand.ordering.merging import WAITING_MAX, MergeSettings
 
 __all__ = ["merge"]
 
@@ -45,7 +45,7 @@ _SPARK_ONLY = (
 @click.option("--live", is_flag=True, help="Merge here, with a delay of milliseconds, instead of on Spark.")
 @click.option(
     "--grace",
-    type=click.FloatRange(0, 86_400_000),
+    type=FiniteRange(0, 86_400_000),
     metavar="MS",
     help="How far the clocks of broker and merger may lie apart; epsilon unless told otherwise.",
 )
@@ -53,7 +53,7 @@ _SPARK_ONLY = (
 @click.option(
     "--waiting-max",
     type=click.IntRange(1, 10**8),
-    default=BUFFER_MAX,
+    default=WAITING_MAX,
     show_default=True,
     metavar="N",
     help="At most so many messages wait; more are set aside.",
@@ -91,7 +91,7 @@ _SPARK_ONLY = (
 )
 @click.option("--form", type=click.Choice(["parquet", "jsonl"]), help="Spark, to a folder: the form of its files.")
 @click.option("--flush", is_flag=True, help="Spark, with --once: release what waits at the end: no more will come.")
-@click.option("--interval", type=click.FloatRange(0, 3_600), metavar="S", help="Spark: between micro-batches.")
+@click.option("--interval", type=FiniteRange(0, 3_600), metavar="SECONDS", help="Spark: between micro-batches.")
 @click.option(
     "--messages-max", type=click.IntRange(1, 10**9), metavar="N", help="Spark: of a stream in a micro-batch."
 )
@@ -175,12 +175,6 @@ def _on_spark(context: click.Context, source: str, sink: str, settings: MergeSet
     params = context.params
     if params["checkpoint"] is None:
         raise click.UsageError("Missing option '--checkpoint': a folder for the state; or merge with --live.")
-    conf: list[tuple[str, str]] = []
-    for pair in params["conf"]:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip().startswith("spark."):
-            raise InputError(f"--conf {pair!r} is not KEY=VALUE with a setting of Spark: they start with spark.")
-        conf.append((key.strip(), value))
     chosen = {"interval_s": params["interval"], "form": params["form"], "messages_max": params["messages_max"]}
     chosen |= {"bytes_max": params["bytes_max"], "lanes": params["lanes"]}
     run_on_spark(
@@ -194,11 +188,11 @@ def _on_spark(context: click.Context, source: str, sink: str, settings: MergeSet
             grace_ns=_ns(params["grace"]),
             once=params["once"],
             flush=params["flush"],
-            buffer_max=params["waiting_max"],
+            waiting_max=params["waiting_max"],
             credentials=params["credentials"],
             tls_ca=params["tls_ca"],
             master=params["master"],
-            conf=tuple(conf),
+            conf=tuple(spark_conf(params["conf"]).items()),
             as_json=params["as_json"],
             **{name: value for name, value in chosen.items() if value is not None},
         )
@@ -206,6 +200,4 @@ def _on_spark(context: click.Context, source: str, sink: str, settings: MergeSet
 
 
 def _ns(milliseconds: float | None) -> int | None:
-    if milliseconds is not None and not isfinite(milliseconds):
-        raise InputError("--grace is a number of milliseconds")
     return None if milliseconds is None else round(milliseconds * 1e6)

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from beforehand.cli.broker_options import LiveLine, stopping
+from beforehand.cli.broker_options import stopping
+from beforehand.cli.live_line import LiveLine
 from beforehand.cli.printing import echo_json
 from beforehand.errors import InputError
 from beforehand.formats.published import RecordLimits, stamp_bytes_max
@@ -133,18 +134,23 @@ async def _output(options: LiveMergeOptions, opened: list[Connection], stack: Ex
     if str(sink) == "-":
         aside = None if options.set_aside is None else _opened(options.set_aside, options, stack)
         return LineOutput(sys.stdout.buffer, aside)
-    beside = options.set_aside or sink.with_name(f"{sink.name}.set-aside")
     lines = _opened(sink, options, stack)
-    return LineOutput(lines, _opened(beside, options, stack))
+    return LineOutput(lines, _opened(_beside(sink, options), options, stack))
+
+
+def _beside(sink: Path, options: LiveMergeOptions) -> Path:
+    return options.set_aside or sink.with_name(f"{sink.name}.set-aside")
 
 
 def _opened(path: Path, options: LiveMergeOptions, stack: ExitStack) -> IO[bytes]:
     try:
         return stack.enter_context(path.open("wb" if options.replace else "xb"))
     except FileExistsError:
-        raise InputError(
-            f"{path} is there already: take another name, or --replace (the merge begins anew)"
-        ) from None
+        raise _there_already(path) from None
+
+
+def _there_already(path: Path) -> InputError:
+    return InputError(f"{path} is there already: take another name, or --replace (the merge begins anew)")
 
 
 def _records(options: LiveMergeOptions, connection: Connection) -> RecordLimits:
@@ -170,6 +176,10 @@ def _check(options: LiveMergeOptions) -> None:
     if not isinstance(sink, StreamAddress):
         if options.set_aside is not None and options.set_aside.resolve() == sink.resolve():
             raise InputError("--to and --set-aside are the same file")
+        given = [] if str(sink) == "-" else [sink, _beside(sink, options)]
+        for path in given if not options.replace else ():
+            if path.exists():  # Before one of the two is made.
+                raise _there_already(path)
         return
     if sink.subject is not None:
         raise InputError("--to: an output has a prefix, not a subject")

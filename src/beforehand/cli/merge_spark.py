@@ -7,9 +7,7 @@ micro-batch that runs is given up, and will be run again, with the same result, 
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,11 +17,10 @@ from typing import Any
 import click
 
 from beforehand.cli.extras import need
+from beforehand.cli.live_line import LiveLine
 from beforehand.pipeline.merging.options import SparkMergeOptions
 
 __all__ = ["SparkMergeOptions", "run_on_spark"]
-
-_BACK = "\r\x1b[K"
 
 
 def run_on_spark(options: SparkMergeOptions) -> dict[str, Any]:
@@ -36,11 +33,11 @@ def run_on_spark(options: SparkMergeOptions) -> dict[str, Any]:
     from beforehand.pipeline.session import session
 
     check_before(options)
-    line = _Line()
+    line = LiveLine()
     with _stopping() as stop, session(master=options.master, conf={**STREAM_CONF, **dict(options.conf)}) as spark:
-        line.show("starting …")
+        line.show(lambda: "starting …")
         try:
-            figures = run_merge(spark, options, stop=stop, watch=lambda figures: line.show(_told(figures)))
+            figures = run_merge(spark, options, stop=stop, watch=lambda figures: line.show(lambda: _told(figures)))
         finally:
             line.clear()
     if options.as_json:
@@ -52,33 +49,16 @@ def run_on_spark(options: SparkMergeOptions) -> dict[str, Any]:
 
 def _told(figures: dict[str, Any]) -> str:
     aside = sum(figures["set_aside"].values())
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(figures["set_aside"].items()))
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(figures["set_aside"].items()))
     waiting, size = figures["waiting"], figures["waiting_bytes"] / 1e6
     parts = [
         f"{figures['delivered']:,} delivered",
         f"{aside:,} set aside{f' ({reasons})' if aside else ''}",
-        f"{waiting:,} waiting in {figures['channels']:,} channels ({size:.1f} MB)",
+        f"{waiting:,} waiting in {figures['channels']:,} channel(s) ({size:.1f} MB)",
     ]
     if figures["time"] is not None and figures["waiting"]:
         parts.append(f"{max(0.0, (time.time_ns() - figures['time']) / 1e9):.1f} s behind")
     return "; ".join(parts)
-
-
-class _Line:
-    """One line on a terminal, written over and over; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-
-    def show(self, text: str) -> None:
-        if self._live:
-            sys.stderr.write(f"{_BACK}{text[: shutil.get_terminal_size().columns - 1]}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._live:
-            sys.stderr.write(_BACK)
-            sys.stderr.flush()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from beforehand.cli.outputs import refuse_clashes
 from beforehand.cli.printing import directory_argument, echo_json, execution_option, json_option, opened, writing
 
 __all__ = ["order"]
@@ -35,6 +36,7 @@ def order(directory: Path, target: Path | None, execution: str | None, as_json: 
 
     from beforehand.formats import replacing, to_json
 
+    refuse_clashes({"--to": target}, history=directory)
     history = opened(directory)
     if execution is not None:
         history.one_execution(execution)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "WIDTH",
     "directory_argument",
+    "echo_events",
     "echo_json",
     "echo_table",
     "event_rows",
@@ -33,6 +34,7 @@ __all__ = [
     "opened",
     "read_time",
     "shown",
+    "shown_id",
     "writing",
 ]
 
@@ -53,7 +55,9 @@ def opened(directory: Path) -> StoredHistory:
     need("pipeline", "pyarrow", "duckdb", "numba")
     from beforehand.pipeline.stored import StoredHistory
 
-    return StoredHistory.open(directory)
+    history = StoredHistory.open(directory)
+    history.execution_word = "--execution"
+    return history
 
 
 def read_time(text: str) -> int:
@@ -79,17 +83,39 @@ def shown(text: object, limit: int = 200) -> str:
     return visible(str(text), limit)
 
 
-def event_rows(events: Iterable[Event], marked: Event | None = None) -> list[tuple[str, ...]]:
-    """Rows for `echo_table`: mark, id, time, name, and what else there is."""
+def shown_id(text: object, limit: int = 200) -> str:
+    """The same for ids, which often differ only at their end: too long ones are cut in the middle."""
+    line = shown(text, 10_000)
+    head = (limit - 1) // 2
+    return line if len(line) <= limit else f"{line[:head]}…{line[len(line) - (limit - 1 - head) :]}"
+
+
+def echo_events(events: Sequence[Event], marked: Event | None = None) -> None:
+    """A table of events. An execution that all of them are of is named once, above."""
+    executions = {event.execution for event in events}
+    once = len(events) > 1 and len(executions) == 1 and "" not in executions
+    if once:
+        name = shown_id(next(iter(executions)))
+        click.echo(f"of execution {name}; before each id stands {name}/\n")
+    rows = event_rows(events, marked, bare=once)
+    if marked is None:
+        echo_table([row[1:] for row in rows], whole=0)
+    else:
+        echo_table(rows)
+
+
+def event_rows(events: Iterable[Event], marked: Event | None = None, *, bare: bool = False) -> list[tuple[str, ...]]:
+    """Rows for `echo_table`: mark, id, time, name, and what else there is. `bare`: ids without their execution."""
     from beforehand.diagram.page.times import rfc3339
 
     rows: list[tuple[str, ...]] = []
     for event in events:
+        name = f"{event.process}:{event.index}" if bare else event.id
         more = [*(f"sends {m}" for m in event.sends), *(f"receives {m}" for m in event.receives)]
         more += [f"{key}={value}" for key, value in event.attributes.items()]
         time = "" if event.time is None else rfc3339(event.time)
         mark = "=>" if marked is not None and event.id == marked.id else "  "
-        rows.append((mark, shown(event.id), time, shown(event.name), shown(", ".join(more), 500)))
+        rows.append((mark, shown_id(name), time, shown(event.name), shown(", ".join(more), 500)))
     return rows
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import click
 
 from beforehand.cli.broker_options import broker_options, merge_options, merge_settings, stream_address
 from beforehand.cli.printing import echo_json, json_option
-from beforehand.cli.standard_input import lines_of
+from beforehand.cli.standard_input import lines_of, standard_input
 
 if TYPE_CHECKING:
     from beforehand.ordering.merging import MergeSettings
@@ -64,7 +63,7 @@ def publish(
         epsilon=epsilon, delta=delta, tick=tick, publishers=publishers, events_per_tick=events_per_tick
     )
     address = stream_address(target, "--to")
-    source: IO[bytes] = sys.stdin.buffer if path is None else path.open("rb")
+    source: IO[bytes] = standard_input() if path is None else path.open("rb")
     try:
         first, last = asyncio.run(
             _publish(address, channel, name, settings, source, first_sequence, credentials, tls_ca)
@@ -73,7 +72,8 @@ def publish(
         if path is not None:
             source.close()
     if as_json:
-        echo_json({"publisher": name, "channel": channel, "messages": last - first + 1, "first": first, "last": last})
+        document = {"publisher": name, "channel": channel, "messages": last - first + 1}
+        echo_json({**document, "first_sequence": first, "last_sequence": last})
     else:
         numbers = f": numbers {first} to {last}" if last >= first else ""
         click.echo(f"published {last - first + 1:,} message(s) of {name} on {channel}{numbers}", err=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from beforehand.cli.completing import events
-from beforehand.cli.printing import directory_argument, echo_json, json_option, opened, shown
+from beforehand.cli.printing import directory_argument, echo_json, json_option, opened, shown, shown_id
 
 __all__ = ["relate"]
 
@@ -47,6 +47,6 @@ def relate(directory: Path, first: str, second: str, as_json: bool) -> None:
         }
         echo_json(document)
         return
-    click.echo(_SENTENCES[found.relation].format(a=shown(a), b=shown(b)))
+    click.echo(_SENTENCES[found.relation].format(a=shown_id(a), b=shown_id(b)))
     for reason in found.reasons:
         click.echo(f"   {shown(reason, 500)}")

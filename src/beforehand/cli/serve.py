@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from beforehand.cli.extras import need
+from beforehand.cli.numbers import FiniteRange
 from beforehand.cli.printing import json_option
 
 __all__ = ["serve"]
@@ -47,7 +48,7 @@ _FILES = 4_096
 @click.option("--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key, PEM, without a password.")
 @click.option(
     "--deadline",
-    type=click.FloatRange(0, 86_400),
+    type=FiniteRange(0, 86_400),
     default=30.0,
     show_default=True,
     metavar="SECONDS",
@@ -56,7 +57,7 @@ _FILES = 4_096
 @click.option("--power-safe", is_flag=True, help="Wait for the disk before a report is acknowledged.")
 @click.option(
     "--keep-days",
-    type=click.FloatRange(0, 36_500, min_open=True),
+    type=FiniteRange(0, 36_500, min_open=True),
     metavar="DAYS",
     help="Remove events that were stored longer ago.  [default: keep all]",
 )
@@ -71,7 +72,7 @@ _FILES = 4_096
 )
 @click.option(
     "--trace-quiet",
-    type=click.FloatRange(0, 3_600),
+    type=FiniteRange(0, 3_600),
     default=10.0,
     show_default=True,
     metavar="SECONDS",
@@ -147,7 +148,9 @@ def serve(
             if service.warning is not None:
                 click.echo(f"beforehand: warning: {service.warning}", err=True)
             if as_json:
-                click.echo(json.dumps({"url": service.url, "serves": what, "tokens": service.served.needs_token}))
+                click.echo(
+                    json.dumps({"url": service.url, "serves": what, "tokens_required": service.served.needs_token})
+                )
             else:
                 click.echo(f"serving {what} at {service.url} (Ctrl-C stops it)")
             sys.stdout.flush()

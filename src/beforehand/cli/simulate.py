@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from beforehand.cli.completing import protocols
 from beforehand.cli.extras import need
+from beforehand.cli.numbers import FiniteRange
+from beforehand.cli.outputs import refuse_clashes
 from beforehand.cli.printing import echo_json, json_option, shown
 from beforehand.errors import InputError
 
@@ -20,6 +23,7 @@ __all__ = ["simulate"]
 
 _LOADS = ["even", "burst", "single", "answers", "skewed"]
 _DELAYS = ["constant", "uniform", "exponential"]
+_BESIDE_REPLAY = {"replay", "save", "target", "picture", "as_json"}
 
 
 @click.command(
@@ -31,17 +35,15 @@ _DELAYS = ["constant", "uniform", "exponential"]
 @click.option("--seed", type=int, default=0, show_default=True, help="Decides everything that is left to chance.")
 @click.option("--load", type=click.Choice(_LOADS), default="even", show_default=True, help="When who sends.")
 @click.option("--delay", type=click.Choice(_DELAYS), default="uniform", show_default=True, help="Of packets.")
-@click.option(
-    "--delay-ms-max", type=click.FloatRange(0.001, 60_000), default=1.0, show_default=True, help="The longest."
-)
-@click.option("--loss", type=click.FloatRange(0, 0.9), default=0.0, help="The share of packets that are lost.")
-@click.option("--repeat", type=click.FloatRange(0, 0.9), default=0.0, help="The share that arrive twice.")
+@click.option("--delay-ms-max", type=FiniteRange(0.001, 60_000), default=1.0, show_default=True, help="The longest.")
+@click.option("--loss", type=FiniteRange(0, 0.9), default=0.0, help="The share of packets that are lost.")
+@click.option("--repeat", type=FiniteRange(0, 0.9), default=0.0, help="The share that arrive twice.")
 @click.option("--partitions", type=click.IntRange(0, 100), default=0, help="How often the network is cut in two.")
 @click.option("--crashes", type=click.IntRange(0, 100), default=0, help="Processes that die and come back.")
 @click.option("--leave", type=click.IntRange(0, 30), default=0, help="Members that leave.")
 @click.option("--evict", type=click.IntRange(0, 30), default=0, help="Members that stop for good and are evicted.")
 @click.option("--join", type=click.IntRange(0, 30), default=0, help="Processes that join, or return by a new name.")
-@click.option("--skew-ms", type=click.FloatRange(0, 1e9), default=0.0, help="Clocks are off by up to this much.")
+@click.option("--skew-ms", type=FiniteRange(0, 1e9), default=0.0, help="Clocks are off by up to this much.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the protocol.")
 @click.option("--replay", type=click.Path(path_type=Path), help="Run the scenario of a file instead.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the scenario to a file that --replay reads.")
@@ -68,6 +70,14 @@ def simulate(protocol: str | None, replay: Path | None, as_json: bool, **asked: 
             raise click.UsageError("--replay goes without PROTOCOL: the file says which")
         _list_protocols(as_json)
         return
+    if replay is not None:
+        _refuse_beside_replay()
+    picture: Path | None = asked["picture"]
+    if picture is not None and picture.suffix.lower() not in (".html", ".svg"):
+        raise click.UsageError(f"--draw {picture} must end in .html or .svg")
+    refuse_clashes(
+        {"--save": asked["save"], "--to": asked["target"], "--draw": picture}, inputs={"what --replay reads": replay}
+    )
     scenario = read_scenario(replay) if replay is not None else _composed(str(protocol), asked)
     outcome = run(scenario)
     _write(outcome, asked)
@@ -77,6 +87,15 @@ def simulate(protocol: str | None, replay: Path | None, as_json: bool, **asked: 
         _print(outcome)
     if not outcome.verdict.passed:
         sys.exit(1)
+
+
+def _refuse_beside_replay() -> None:
+    """What a scenario decides cannot be asked for beside it."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+        if given and option.name not in _BESIDE_REPLAY:
+            raise click.UsageError(f"{option.opts[-1]} goes without --replay: the file decides that")
 
 
 def _composed(protocol: str, asked: dict[str, Any]) -> Scenario:
@@ -146,9 +165,7 @@ def _write(outcome: Outcome, asked: dict[str, Any]) -> None:
     from beforehand.diagram import diagram_page, draw
 
     title = f"{outcome.scenario.protocol}, seed {outcome.scenario.seed}"
-    make = {".svg": draw, ".html": diagram_page}.get(picture.suffix.lower())
-    if make is None:
-        raise click.UsageError(f"--draw {picture} must end in .html or .svg")
+    make = draw if picture.suffix.lower() == ".svg" else diagram_page
     text = make(outcome.record.events, title=title)
     with replacing(picture) as stream:
         stream.write(text.encode())
@@ -170,11 +187,11 @@ def _document(outcome: Outcome) -> dict[str, Any]:
             "mean": sum(latencies) / len(latencies) / longest if latencies else None,
             "max": max(latencies) / longest if latencies else None,
         },
-        "discarded": len(record.discarded),
+        "set_aside": len(record.discarded),
         "crashes": record.crashes,
         "departed": sorted(record.departed),
         "joined": sorted(name for name in scenario.newcomers if name in record.views),
-        "failures": list(outcome.verdict.failures),
+        "broken": list(outcome.verdict.failures),
     }
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator
 from typing import IO
 
 from beforehand.errors import InputError
 
-__all__ = ["lines_of"]
+__all__ = ["lines_of", "standard_input"]
 
 _CHUNK = 65_536
 _LINE_MAX = 960 * 1024
 
 
+def standard_input() -> IO[bytes]:
+    """Its bytes. `InputError` where it is closed, as by `<&-`."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed: there is nothing to read from")
+    return sys.stdin.buffer
+
+
 async def lines_of(source: IO[bytes]) -> AsyncIterator[bytes]:
-    """Lines without their ends, as they come.
+    """Lines without their ends, as they come; none is longer than `_LINE_MAX`, whatever pieces it came in.
 
     A thread reads, for standard input may be a file, a pipe or a terminal. It is not waited for at the end.
     """
@@ -52,10 +60,15 @@ async def lines_of(source: IO[bytes]) -> AsyncIterator[bytes]:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             line_number += 1
-            yield line.removesuffix(b"\r")
-        if len(rest) > _LINE_MAX:
-            raise InputError(f"line {line_number + 1} is longer than {_LINE_MAX:,} bytes: cut it")
+            yield _checked(line.removesuffix(b"\r"), line_number)
+        _checked(rest, line_number + 1)
         if not chunk:
             if rest:
                 yield rest
             return
+
+
+def _checked(line: bytes, number: int) -> bytes:
+    if len(line) > _LINE_MAX:
+        raise InputError(f"line {number} is longer than {_LINE_MAX:,} bytes: cut it")
+    return line

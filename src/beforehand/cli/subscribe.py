@@ -36,7 +36,7 @@ _WAIT_S = 1.0
     metavar="N",
     help="Leave out what comes before.",
 )
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many messages.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after so many messages.")
 @click.option("--once", is_flag=True, help="End when all that there is has been printed.")
 @click.option("--json", "as_json", is_flag=True, help="Each message as a line of JSON.")
 @broker_options
@@ -44,7 +44,7 @@ def subscribe(
     source: str,
     channel: str | None,
     from_position: int,
-    count: int | None,
+    limit: int | None,
     once: bool,
     as_json: bool,
     credentials: Path | None,
@@ -56,19 +56,19 @@ def subscribe(
 
     \b
     Example:
-      beforehand subscribe --from nats://127.0.0.1:4222/MERGED --channel ORDERS.new --count 10
+      beforehand subscribe --from nats://127.0.0.1:4222/MERGED --channel ORDERS.new --limit 10
     """
     address = stream_address(source, "--from")
     if address.subject is not None:
         raise InputError("--from: say --channel instead of subject")
-    asyncio.run(_subscribe(address, channel, from_position, count, once, as_json, credentials, tls_ca))
+    asyncio.run(_subscribe(address, channel, from_position, limit, once, as_json, credentials, tls_ca))
 
 
 async def _subscribe(
     address: StreamAddress,
     channel: str | None,
     from_position: int,
-    count: int | None,
+    limit: int | None,
     once: bool,
     as_json: bool,
     credentials: Path | None,
@@ -101,7 +101,7 @@ async def _subscribe(
                     if record.position >= from_position:
                         _print(record, as_json, with_channel=channel is None)
                         printed += 1
-                        if printed == count:
+                        if printed == limit:
                             return
                 sys.stdout.flush()
     finally:

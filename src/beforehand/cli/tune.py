@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from beforehand.cli.numbers import FiniteRange
+from beforehand.cli.outputs import refuse_clashes
 from beforehand.cli.printing import (
     WIDTH,
     directory_argument,
@@ -39,7 +40,7 @@ _DELTAS_MAX: Final = 100
 @click.option(
     "--late",
     metavar="SHARE",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=0.001,
     show_default=True,
     help="The share of messages that may be late.",
@@ -47,7 +48,7 @@ _DELTAS_MAX: Final = 100
 @click.option(
     "--tick",
     metavar="MS",
-    type=click.FloatRange(1 / _MS, _TICK_MS_MAX),
+    type=FiniteRange(1 / _MS, _TICK_MS_MAX),
     default=1.0,
     show_default=True,
     help="What the merger's clock counts; ε and δ are rounded up to it.",
@@ -55,14 +56,14 @@ _DELTAS_MAX: Final = 100
 @click.option(
     "--epsilon",
     metavar="MS",
-    type=click.FloatRange(0, _MS_MAX),
+    type=FiniteRange(0, _MS_MAX),
     help="ε in ms, instead of what the log says.",
 )
 @click.option(
     "--delta",
     "deltas",
     metavar="MS",
-    type=click.FloatRange(0, _MS_MAX),
+    type=FiniteRange(0, _MS_MAX),
     multiple=True,
     help="Show this δ too; may be repeated.",
 )
@@ -89,12 +90,11 @@ def tune(
       beforehand tune shop
       beforehand tune shop --late 0 --delta 250 --to shop.svg
     """
-    if any(math.isnan(value) for value in (late, tick, epsilon or 0, *deltas)):
-        raise click.UsageError("nan is not a number")
     if len(deltas) > _DELTAS_MAX:
         raise click.UsageError(f"--delta may be given {_DELTAS_MAX} times at most")
     if target is not None and target.suffix.lower() != ".svg":
         raise InputError(f"{target} must end in .svg")
+    refuse_clashes({"--to": target}, history=directory)
     history = opened(directory)
     from beforehand.pipeline.stored.tuning import tune as tuned
 

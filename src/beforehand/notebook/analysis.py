@@ -14,9 +14,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "Analysis", "analyze", "open_history"]
 
 TABLES: Final = ("events", "messages", "violations", "rejected")
-_DRAWN_MAX: Final = 20_000
 
 
 def analyze(
@@ -111,19 +111,24 @@ class Analysis:
 
     def find(self, where: str = "", *, limit: int = 100, execution: str | None = None) -> Events:
         """Events that a predicate chooses, newest first."""
+        self._refuse_odd(limit=limit, execution=execution)
         predicate = Predicate.parse(where) if where else None
         return Events(tuple(self._stored.find(predicate, limit=limit, execution=execution)))
 
     def failures(self, *, limit: int = 100) -> Events:
         """The failures that the analysis kept."""
+        from beforehand.pipeline.stored.naming import failure_id
+
+        self._refuse_odd(limit=limit)
         found = self._stored.report.get("failures") or []
         assert isinstance(found, list)
-        return Events(tuple(self.event(one["event"]) for one in found[:limit]))
+        return Events(tuple(self.event(failure_id(one)) for one in found[:limit]))
 
     def explain(
         self, event: str | EventId | Event, *, last: int = 25, where: str = "", process: str | None = None
     ) -> Past:
         """The last events that could have led to this one."""
+        self._refuse_odd(last=last)
         predicate = Predicate.parse(where) if where else None
         found = self._stored.explain(event, last=last, where=predicate, process=process)
         return Past(found.event, found.events, found.past)
@@ -148,19 +153,30 @@ class Analysis:
             raise InputError("a cut is after some events, or `at` a time: give one of them")
         stored = self._stored
         found = stored.cut_after(*after) if at is None else stored.cut_at(_ns(at), execution=execution)
-        return CutThrough(dict(found.cut), found.front, found.in_flight, found.lost, found.consistent)
+        return CutThrough(dict(found.cut), found.front, found.in_flight, found.unreceived, found.consistent)
 
     def check(self, *, delta_ms: float | None = None, limit: int = 100) -> Check:
         """Violations of FIFO, causal and total order and of clocks; with `delta_ms`, of temporal order too."""
         from beforehand.history import Violation
-        from beforehand.pipeline.stored.checking import found_violations, temporal_violations
+        from beforehand.history.judging import judged_notes, known_counts
+        from beforehand.pipeline.stored.checking import (
+            found_violations,
+            judged_of,
+            temporal_judged,
+            temporal_violations,
+        )
+        from beforehand.pipeline.stored.naming import id_within
 
+        self._refuse_odd(limit=limit)
+        if delta_ms is not None and not 0 <= delta_ms < inf:
+            raise InputError(f"delta_ms is {delta_ms}: give a number of milliseconds from 0 up")
         counts: dict[str, int | None] = dict(self._stored.report.get("violations") or {})
+        judged = judged_of(self._stored.report)
         notes = list(self._stored.report.get("notes") or [])
         violations = [
             Violation(
                 str(row["kind"]),
-                tuple(_id(row["execution"], text) for text in row["events"]),
+                tuple(id_within(row["execution"], text) for text in row["events"]),
                 tuple(row["messages"]),
                 str(row["why"]),
                 tuple(row["reasons"]),
@@ -169,21 +185,31 @@ class Analysis:
         ]
         if delta_ms is not None:
             count, late, more = temporal_violations(self._stored.scanner, round(delta_ms * 1_000_000), limit)
-            counts["temporal"] = count
+            judged["temporal"] = temporal_judged(self._stored.scanner)
+            counts |= known_counts({"temporal": count}, judged)
             violations += late
-            notes += more
-        return Check(counts, tuple(violations), tuple(notes))
+            notes += more + judged_notes({"temporal": judged["temporal"]})
+        return Check(counts, tuple(violations), tuple(notes), judged)
 
     def order(self, *, execution: str | None = None) -> Iterator[Event]:
         """All events in the deterministic order, one by one."""
+        self._refuse_odd(execution=execution)
         return self._stored.order(execution=execution)
+
+    def _refuse_odd(self, *, execution: str | None = None, **counts: int) -> None:
+        """InputError if there is no such execution, or a count is no number from 0 up."""
+        for name, count in counts.items():
+            if type(count) is not int or count < 0:
+                raise InputError(f"{name} is {count!r}: it must be at least 0")
+        if execution is not None:
+            self._stored.one_execution(execution)
 
     def draw(
         self,
         around: str | EventId | Event | None = None,
         *,
         count: int = 40,
-        axis: str = "causal",
+        axis: str = "steps",
         execution: str | None = None,
         to: str | Path | None = None,
     ) -> Picture:
@@ -191,31 +217,24 @@ class Analysis:
 
         `to`: also write it, as .html or .svg.
         """
-        from beforehand.diagram import Axis, LayoutOptions, Marks, diagram_page, draw
+        from beforehand.diagram import Axis, LayoutOptions, diagram_page, draw
         from beforehand.formats import replacing
+        from beforehand.pipeline.stored.choosing import to_draw
 
-        events: Sequence[Event]
-        if around is not None:
-            found = self._stored.around(around, count)
-            events, marks, title = [*found.events, *found.beyond], found.marks, f"around {found.marks.selected}"
-        else:
-            name = self._stored.one_execution(execution)
-            events = list(islice(self._stored.order(execution=name), _DRAWN_MAX + 1))
-            if len(events) > _DRAWN_MAX:
-                raise InputError(f"execution {name!r} has more than {_DRAWN_MAX} events: name one to look at")
-            marks, title = Marks(), name or self.path.name
+        suffix = "" if to is None else Path(to).suffix.lower()
+        if to is not None and suffix not in (".html", ".svg"):
+            raise InputError(f"{to} must end in .html or .svg")
         try:
             options = LayoutOptions(axis=Axis(axis))
         except ValueError:
             raise InputError(f"no axis {axis!r}: there are {', '.join(one.value for one in Axis)}") from None
+        choice = to_draw(self._stored, around, count=count, execution=execution)
+        events, marks, title = choice.events, choice.marks, choice.title
         picture = Picture(
             draw(events, marks=marks, options=options, title=title),
             diagram_page(events, marks=marks, options=options, title=title),
         )
         if to is not None:
-            suffix = Path(to).suffix.lower()
-            if suffix not in (".html", ".svg"):
-                raise InputError(f"{to} must end in .html or .svg")
             with replacing(Path(to)) as stream:
                 stream.write((picture.page if suffix == ".html" else picture.svg).encode())
         return picture
@@ -224,16 +243,27 @@ class Analysis:
         """A table of the directory for Arrow, which reads it as it is asked for: one of `TABLES`."""
         import pyarrow.dataset
 
-        return pyarrow.dataset.dataset(self._folder(name), format="parquet")
+        folder, schema = self._folder(name)
+        return pyarrow.dataset.dataset(folder, schema=schema, format="parquet")
 
     def frame(self, spark: SparkSession, name: str = "events") -> DataFrame:
         """The same for Spark."""
-        return spark.read.parquet(str(self._folder(name)))
+        from beforehand.pipeline.paths import to_read
+        from beforehand.pipeline.schemas import spark_type
 
-    def _folder(self, name: str) -> Path:
-        if name not in TABLES:
+        folder, schema = self._folder(name)
+        # Tables may have folders in them, of which Spark would say nothing.
+        read = spark.read.option("recursiveFileLookup", "true")
+        return read.schema(spark_type(schema)).parquet(to_read(folder))
+
+    def _folder(self, name: str) -> tuple[Path, pyarrow.Schema]:
+        """Where a table lies, and its columns: there may be no file in it."""
+        from beforehand.pipeline.schemas import MESSAGE_TABLE, REJECTED, STORED, VIOLATION
+
+        schemas = dict(zip(TABLES, (STORED, MESSAGE_TABLE, VIOLATION, REJECTED), strict=True))
+        if name not in schemas:
             raise InputError(f"no table {name!r}: there are {', '.join(TABLES)}")
-        return self.path.absolute() / name
+        return self.path.absolute() / name, schemas[name]
 
     def __repr__(self) -> str:
         report = self._stored.report
@@ -241,7 +271,10 @@ class Analysis:
 
     def _repr_html_(self) -> str:
         report = self._stored.report
-        found = ", ".join(f"{shown(kind)} {count:,}" for kind, count in report["violations"].items() if count)
+        counts = report["violations"]
+        found = ", ".join(f"{shown(kind)} {count:,}" for kind, count in counts.items() if count)
+        judged = any(count is not None for kind, count in counts.items() if kind != "clock")
+        none = "none" if judged else "not judged" if counts.get("clock") is None else "none in reported clocks"
         rows = [
             ("history directory", shown(self.path)),
             ("events", f"{report['events']:,}"),
@@ -249,16 +282,11 @@ class Analysis:
             ("executions", f"{report['executions']:,}"),
             ("messages", f"{report['messages']:,}"),
             ("rejected", f"{report['rejected']:,}"),
-            ("violations", found or "none"),
+            ("violations", found or none),
             ("failures", f"{report['failures_total']:,}"),
         ]
         notes = "".join(paragraph(f"Note: {shown(note, 500)}") for note in report["notes"])
         return table(("", ""), rows) + notes
-
-
-def _id(execution: str, text: str) -> EventId:
-    process, _, index = text.removeprefix(f"{execution}/" if execution else "").rpartition(":")
-    return EventId(execution, process, int(index))
 
 
 def _ns(at: int | str) -> int:

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias, get_args
 
 from beforehand.errors import PredicateError
@@ -51,7 +52,9 @@ class Field:
 
     def __post_init__(self) -> None:
         if self.name not in get_args(FieldName):
-            raise PredicateError(f"no field {self.name!r}: fields are {FIELDS_SHOWN}")
+            near = get_close_matches(self.name, get_args(FieldName), n=1)
+            meant = near[0] if near else f"attributes.{self.name}"
+            raise PredicateError(f"no field {self.name!r}: did you mean {meant}? Fields are {FIELDS_SHOWN}")
         if self.name == "attributes" and not self.key:
             raise PredicateError("attributes needs a key, like attributes.resource")
         if self.name != "attributes" and self.key is not None:
