@@ -27,8 +27,12 @@ _PIECES = (
     b"\\",
     b",",
     b":",
+    b"9" * 400,
     b"[" * 300,
     b'{"a":' * 300,
+    b"[" * 3_000,
+    b'{"a":' * 3_000,
+    b"\x91" * 3_000,  # Lists in lists, in MessagePack.
     "\u202e".encode(),
     "ß".encode(),
     b"../../etc/passwd",

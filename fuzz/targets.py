@@ -34,6 +34,7 @@ from beforehand.events import Event, Rejection
 from beforehand.formats import LIMITS_DEFAULT, Line, detect, parse_native, read_events, to_json
 from beforehand.formats.json_text import RefusedError
 from beforehand.formats.mapped import read_map, read_mapped
+from beforehand.formats.opening import open_bytes
 from beforehand.formats.spans import LogRecord, Span, executions, read_jaeger, read_otlp, read_zipkin, spans_to_events
 from beforehand.formats.vector_logs import read_govector, read_shiviz, read_tracing
 from beforehand.ordering import PROTOCOLS, ReliableLink
@@ -41,12 +42,15 @@ from beforehand.ordering.effects import Transmit
 from beforehand.predicate import Predicate
 from beforehand.rpc.headers import MESSAGE_HEADER, STAMP_HEADER, VOID_HEADER, read, vector_text, written
 from beforehand.runtime.codec import decode_packet, decode_snapshot, encode
+from beforehand.runtime.state_packets import StateDropped, StatePiece, StateTaken, StateWanted
 from beforehand.service.finding import decode_cursor
 from beforehand.service.http.errors import HttpError
 from beforehand.service.http.reports import decompressed, parsed
 from beforehand.service.subscriptions.addresses import parse_target
 from beforehand.sim.scenario import read_scenario
+from fuzz.records import records
 from fuzz.running import Target
+from fuzz.wires import wires
 
 __all__ = ["targets"]
 
@@ -59,7 +63,9 @@ _EVENTS = [
 
 def targets() -> list[Target]:
     """All of them."""
-    return [*_stamps(), *_packets(), *_lines(), *_files(), *_texts()]
+    packets = _packets()
+    sent = next(target.seeds for target in packets if target.name == "group-packet")
+    return [*_stamps(), *packets, *_lines(), *_files(), *_texts(), *records(), *wires(sent)]
 
 
 def _stamps() -> list[Target]:
@@ -118,11 +124,18 @@ def _packets() -> list[Target]:
         packets += seeds
         members.append(Target(f"member-{name}", seeds, partial(_received, protocol)))
         snapshots.append(encode(link.snapshot()))
+    packets += map(encode, _state_packets())
     return [
         Target("group-packet", tuple(packets), decode_packet),
         Target("group-snapshot", tuple(snapshots), decode_snapshot),
         *members,
     ]
+
+
+def _state_packets() -> list[Any]:
+    """What members say to a newcomer about the application's state, and it to them."""
+    piece = StatePiece(view=2, offset=0, total=3, digest=b"d" * 16, data=b"abc")
+    return [StateWanted(view=2, offset=0), piece, StateTaken(view=2), StateDropped(view=2)]
 
 
 def _received(protocol: Any, data: bytes) -> None:
@@ -205,12 +218,26 @@ def _files() -> list[Target]:
         *(Target(name, (seed,), partial(_spans, reader)) for name, seed, reader in documents),
         *(Target(name, (seed,), partial(_consumed, reader)) for name, seed, reader in logs),
         Target("detect", tuple(seed for _, seed, _ in (*documents, *logs)), partial(_in_file, detect, "")),
+        Target("file-gzip", (gzip.compress(govector, mtime=0),), partial(_in_file, _opened, ".gz")),
+        Target("file-zstd", (_zstd(govector), _zstd(govector * 500)), partial(_in_file, _opened, ".zst")),
         Target("csv-map", (b"process,name,time\na,ask,5\nb,answer,6\n",), _mapped),
         Target(
             "map-file", (b'process = "host"\ntime = "ts"\nname = ["a", "b"]\n',), partial(_in_file, read_map, ".toml")
         ),
         Target("scenario", _scenario(), partial(_in_file, read_scenario, ".json")),
     ]
+
+
+def _zstd(data: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+def _opened(path: Path) -> None:
+    with open_bytes(path) as source:
+        while source.read(1 << 16):
+            pass
 
 
 def _protobuf() -> bytes:

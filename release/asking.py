@@ -92,7 +92,7 @@ CASES: Final = (
         f"publish --to {_NOBODY} --channel A.b --publisher p --epsilon 1 --delta 1", ("nats",), 2, "nothing listens"
     ),
     Case(f"subscribe --from {_NOBODY} --once", ("nats",), 2, "nothing listens there"),
-    Case("chat ada --peer ada=127.0.0.1:0", says="ada listens at 127.0.0.1:"),
+    Case("chat --name ada --peers ada=127.0.0.1:0", says="ada listens at 127.0.0.1:"),
     Case("serve --store new.db --port 0", ("service",), says="serving new.db at http://127.0.0.1:", serves=True),
     Case(
         "serve --open shop --port 0", ("service", "pipeline"), says="serving shop at http://127.0.0.1:", serves=True

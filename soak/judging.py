@@ -10,7 +10,10 @@ from pathlib import Path
 from beforehand.events import Event
 from beforehand.formats import read_events
 from beforehand.history import History
+from beforehand.ordering import PROTOCOLS
 from beforehand.runtime import read_journal
+from beforehand.sim.journals import record_of
+from beforehand.sim.verdict import judge_record
 
 __all__ = ["copies", "journals", "merged", "reports"]
 
@@ -27,23 +30,18 @@ def copies(folder: Path, names: Sequence[str]) -> list[str]:
 
 
 def journals(folder: Path, names: Sequence[str]) -> tuple[list[str], int]:
-    """What members delivered: one order, nothing twice, all that was sent. And how many messages that were."""
+    """What members did, by the judge of simulated runs, and in one order. And how many messages that were."""
     events = {name: read_journal(folder / f"{name}.db") for name in names}
+    traits = PROTOCOLS["single-phase"].traits  # That of a `ReplicatedMap`.
     delivered = {name: [event.receives[0] for event in events[name] if event.receives] for name in names}
-    sent = {event.sends[0] for name in names for event in events[name] if event.sends}
-    found = []
-    for name in names:
-        twice = [message for message, count in Counter(delivered[name]).items() if count > 1]
-        if twice:
-            found.append(f"group: {name} delivered {len(twice)} messages twice, {twice[0]} among them")
-        lost = sent - set(delivered[name])
-        if lost:
-            found.append(f"group: {name} never delivered {len(lost)} messages, {min(lost)} among them")
-        if delivered[name] != delivered[names[0]]:
-            found.append(f"group: {name} and {names[0]} delivered in different orders")
-    checked = History([event for name in names for event in events[name]]).check()
-    found += [f"group: {one.kind}: {one}"[:300] for one in checked.violations[:5]]
-    return found, len(sent)
+    record = record_of(events, names, traits)
+    found = [f"group: {failure}"[:300] for failure in judge_record(record, traits).failures]
+    found += [
+        f"group: {name} and {names[0]} delivered in different orders"
+        for name in names
+        if delivered[name] != delivered[names[0]]
+    ]
+    return found, len(record.sent)
 
 
 def reports(folder: Path, exported: Path) -> tuple[list[str], int]:

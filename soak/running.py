@@ -143,9 +143,11 @@ class Soak:
         """Everybody comes to rest; then all end."""
         for publisher in self.publishers.values():
             publisher.input.close()
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and not all(self.listens(member) for member in self.members.values()):
+            time.sleep(0.1)
         for member in self.members.values():
             member.tell_to_end()
-        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and not all((self.folder / f"{name}.copy").exists() for name in NAMES):
             time.sleep(0.1)
         for member in self.members.values():
@@ -160,6 +162,10 @@ class Soak:
         for part in (*self.mergers, self.service):
             part.tell_to_end(signal.SIGINT)
             self.wait_for(part)
+
+    def listens(self, member: Part) -> bool:
+        """Whether a member that was started again can be told to end: before, that would end it without a word."""
+        return (self.folder / f"{member.name}.{len(member.lives)}.acknowledged").exists()
 
     def kill(self) -> None:
         for part in self.parts():
