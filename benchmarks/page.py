@@ -2,7 +2,8 @@
 
     python -m benchmarks.page [EVENTS] [--folder FOLDER]
 
-The store is made once per folder (minutes for a million events). Needs playwright and a
+The same events are looked at twice: in a store, and in the history directory that the pipeline makes of them
+(`serve --open`). Both are made once per folder (minutes for a million events, and Spark). Needs playwright and a
 Chromium. Frames are measured in the page by `requestAnimationFrame` while a pointer drags and a wheel turns.
 """
 
@@ -15,15 +16,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from beforehand.formats import write_events
 from beforehand.service import Ingest, Store
 from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
 from benchmarks.service_store import PROCESSES, reports
@@ -32,6 +34,7 @@ __all__ = ["main"]
 
 BATCH: Final = 5_000
 OPENINGS: Final = 5
+DIRECTORY: Final = ", a history directory"  # Of rows; those without it are of a store.
 SETTLED: Final = "() => document.documentElement.dataset.ready && beforehand.pane.root.dataset.busy === 'false'"
 
 # Frame times in ms while something goes on, and the longest piece of work that blocked the page.
@@ -42,6 +45,14 @@ RECORD: Final = """() => {
   requestAnimationFrame(tick);
   globalThis.recorded = () => { on = false; return frames.slice(1); };
 }"""
+
+
+class Seen(NamedTuple):
+    """What one service was seen to do."""
+
+    openings: list[tuple[float, float]]
+    moves: list[dict[str, Any]]
+    heap: float
 
 
 def store_of(folder: Path, events: int) -> None:
@@ -61,20 +72,23 @@ def store_of(folder: Path, events: int) -> None:
     done.touch()
 
 
+def directory_of(folder: Path, events: int) -> None:
+    """The history directory of the same events in `folder`, unless it is there."""
+    done = folder / f"{events}.analyzed"
+    if done.exists():
+        return
+    file = folder / "events.jsonl.gz"
+    write_events(reports(events, clocks=False), file)
+    command = [sys.executable, "-m", "beforehand", "analyze", str(file), "--to", str(folder / "history")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    file.unlink()
+    done.touch()
+
+
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
+def serving(*what: str) -> Iterator[str]:
     """`beforehand serve` as a process; its address."""
-    command = [
-        sys.executable,
-        "-m",
-        "beforehand",
-        "serve",
-        "--store",
-        str(folder / "store.db"),
-        "--port",
-        "0",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "beforehand", "serve", *what, "--port", "0", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -145,28 +159,42 @@ def main(arguments: list[str]) -> int:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         store_of(folder, given.events)
-        with serving(folder) as url, sync_playwright() as playwright:
+        directory_of(folder, given.events)
+        with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1440, "height": 860})
-            openings = [painted(page, url) for _ in range(OPENINGS)]
-            moves = [measured(page, url, do) for do in ("pan far", "zoom", "pan near")]
+            seen = {
+                "": look(browser, "--store", str(folder / "store.db")),
+                DIRECTORY: look(browser, "--open", str(folder / "history")),
+            }
             version = browser.version
-            heap = page.evaluate("() => performance.memory.usedJSHeapSize / 2 ** 20")
             browser.close()
-    return deliver(report(given.events, openings, moves, version, heap), to)
+    return deliver(report(given.events, seen, version), to)
 
 
-def report(
-    events: int, openings: list[tuple[float, float]], moves: list[dict[str, Any]], chromium: str, heap: float
-) -> Report:
-    opened = {"first": openings[:1], "later": openings[1:]}
-    seen = tuple(
+def look(browser: Browser, *what: str) -> Seen:
+    """Open the page of this service some times, and move through it."""
+    with serving(*what) as url:
+        page = browser.new_page(viewport={"width": 1440, "height": 860})
+        openings = [painted(page, url) for _ in range(OPENINGS)]
+        moves = [measured(page, url, do) for do in ("pan far", "zoom", "pan near")]
+        heap = page.evaluate("() => performance.memory.usedJSHeapSize / 2 ** 20")
+        page.close()
+    return Seen(openings, moves, heap)
+
+
+def report(events: int, looks: Mapping[str, Seen], chromium: str) -> Report:
+    opened = {
+        f"{which}{what}": times
+        for what, seen in looks.items()
+        for which, times in (("first", seen.openings[:1]), ("later", seen.openings[1:]))
+    }
+    shown = tuple(
         Row((which,), tuple(Figure.of((one[at] for one in times), digits=2) for at in (0, 1)))
         for which, times in opened.items()
     )
     moved = tuple(
         Row(
-            (one["what"],),
+            (f"{one['what']}{what}",),
             (
                 Figure(one["frames"]),
                 *(Figure.of([one[key]], digits=1) for key in ("median", "p95", "longest")),
@@ -174,8 +202,10 @@ def report(
                 Figure.of([one["rest"]], digits=2),
             ),
         )
-        for one in moves
+        for what, seen in looks.items()
+        for one in seen.moves
     )
+    heaps = " and ".join(f"{seen.heap:.0f} MiB" for seen in looks.values())
     made = report_of(
         "page",
         [
@@ -186,7 +216,7 @@ def report(
                 Table(
                     "openings",
                     ("opening", "first picture, s", "all of it, s"),
-                    seen,
+                    shown,
                     median_of(OPENINGS - 1, "The first opening is one run."),
                 ),
             ),
@@ -200,11 +230,11 @@ def report(
                     moved,
                     "One run of each; the figures are over its frames.",
                 ),
-                f"The page's memory after that: {heap:.0f} MiB of JavaScript heap.",
+                f"The page's memory after that: {heaps} of JavaScript heap.",
             ),
         ],
-        about=f"A store of {events:,} events on {PROCESSES} processes; a window of 1440 × 860, headless, without a "
-        "graphics card.",
+        about=f"A store of {events:,} events on {PROCESSES} processes, and the history directory that the pipeline "
+        "makes of them; a window of 1440 × 860, headless, without a graphics card.",
     )
     return msgspec.structs.replace(made, versions={**made.versions, "Chromium": chromium})
 

@@ -58,7 +58,7 @@ _ALL: Final = (
     Part(name="service", title="The event service over HTTP", module="benchmarks.service", takes="fifteen minutes"),
     Part(name="store", title="The service's store", module="benchmarks.service_store", takes="ten minutes"),
     Part(name="views", title="The service's views", module="benchmarks.service_views", takes="five minutes"),
-    Part(name="page", title="The page in a browser", module="benchmarks.page", takes="five minutes, a Chromium"),
+    Part(name="page", title="The page in a browser", module="benchmarks.page", takes="ten minutes, a Chromium"),
 )
 
 PARTS: Final = {part.name: part for part in _ALL}

@@ -1,6 +1,6 @@
 """The service over HTTP: events stored per second, how fast pasts of failures come back, what memory it takes.
 
-    python -m benchmarks.service [EVENTS] [REPORTERS]
+    python -m benchmarks.service [EVENTS [REPORTERS [REPEATS]]]
 
 A real `beforehand serve` takes reports from several processes, each over one connection that is kept open. Bodies are
 made before the clock starts (JSON Lines of 1,000 events, gzipped, as the Reporter sends them), for the machine is
@@ -31,13 +31,14 @@ import psutil
 
 from beforehand.events import Event
 from beforehand.formats import to_json
-from benchmarks.report import Figure, Report, Row, Section, Table, deliver, report_of, target
+from benchmarks.report import Figure, Report, Row, Section, Table, deliver, median_of, report_of, target
 from benchmarks.service_store import PROCESSES, reports
 
 __all__ = ["main", "measure", "report"]
 
 BATCH = 1_000
 ASKED = 500
+DEFAULTS = (1_000_000, 4, 3)  # Events, reporters, repeats.
 APART = 20_000
 PLACES = "places"
 HEADERS = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
@@ -108,7 +109,6 @@ def make_bodies(folder: Path, events: int, reporters: int, *, processes: int, cl
     for at in range(reporters):
         if batches[at]:
             write(at, events)
-    (folder / PLACES).write_bytes(bytes(8 * reporters))
 
 
 class Places:
@@ -189,69 +189,80 @@ def latencies(connection: http.client.HTTPConnection, failures: list[str]) -> di
     return {"median": taken[len(taken) // 2], "p99": taken[max(len(taken) * 99 // 100 - 1, 0)], "most": taken[-1]}
 
 
-def measure(events: int, reporters: int, *, processes: int, clocks: bool, apart: int) -> dict[str, float]:
-    """One way of reporting."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        bodies = folder / "bodies"
-        bodies.mkdir()
-        make_bodies(bodies, events, reporters, processes=processes, clocks=clocks)
-        with serving(folder / "store.db") as (process, port):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-            command = [sys.executable, "-m", "benchmarks.service", "--post", str(port), str(apart)]
-            children = [
-                subprocess.Popen(
-                    [*command, str(bodies / str(at))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-                )
-                for at in range(reporters)
-            ]
-            for child in children:
-                assert child.stdout is not None
-                child.stdout.readline()
-            sampled = Sampled(process)
-            used, start = sum(process.cpu_times()[:2]), time.perf_counter()
-            for child in children:
-                assert child.stdin is not None
-                child.stdin.write("go\n")
-                child.stdin.flush()
-            stored = 0
-            for child in children:
-                assert child.stdout is not None
-                stored += int(child.stdout.readline())
-                child.wait()
-            wall, used = time.perf_counter() - start, sum(process.cpu_times()[:2]) - used
-            sampled.stop()
-            while ask(connection, "/api/status")["waiting"]:
-                time.sleep(0.1)
-            settled = time.perf_counter() - start
-            if stored != events:
-                raise SystemExit(f"{stored} of {events} events were stored")
-            failures = failures_of(connection)
-            latencies(connection, failures[: ASKED // 10])
-            past = latencies(connection, failures)
-            return {
-                "per_second": events / wall,
-                "per_second_stamped": events / settled,
-                "per_second_of_processor": events / used,
-                "memory_quarter": sampled.at(0.25),
-                "memory_half": sampled.at(0.5),
-                "memory_end": sampled.at(1),
-                "failures": len(failures),
-                **{f"past_{name}": value for name, value in past.items()},
-            }
+def measure(bodies: Path, events: int, reporters: int, apart: int) -> dict[str, float]:
+    """One run of one way of reporting: these bodies, to a service of its own."""
+    (bodies / PLACES).write_bytes(bytes(8 * reporters))
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "store.db") as (process, port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        command = [sys.executable, "-m", "benchmarks.service", "--post", str(port), str(apart)]
+        children = [
+            subprocess.Popen(
+                [*command, str(bodies / str(at))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for at in range(reporters)
+        ]
+        for child in children:
+            assert child.stdout is not None
+            child.stdout.readline()
+        sampled = Sampled(process)
+        used, start = sum(process.cpu_times()[:2]), time.perf_counter()
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write("go\n")
+            child.stdin.flush()
+        stored = 0
+        for child in children:
+            assert child.stdout is not None
+            stored += int(child.stdout.readline())
+            child.wait()
+        wall, used = time.perf_counter() - start, sum(process.cpu_times()[:2]) - used
+        sampled.stop()
+        while ask(connection, "/api/status")["waiting"]:
+            time.sleep(0.1)
+        settled = time.perf_counter() - start
+        if stored != events:
+            raise SystemExit(f"{stored} of {events} events were stored")
+        failures = failures_of(connection)
+        latencies(connection, failures[: ASKED // 10])
+        past = latencies(connection, failures)
+        return {
+            "per_second": events / wall,
+            "per_second_stamped": events / settled,
+            "per_second_of_processor": events / used,
+            "memory_quarter": sampled.at(0.25),
+            "memory_half": sampled.at(0.5),
+            "memory_three_quarters": sampled.at(0.75),
+            "memory_end": sampled.at(1),
+            **{f"past_{name}": value for name, value in past.items()},
+        }
 
 
-def report(events: int, reporters: int) -> Report:
+def report(events: int, reporters: int, repeats: int) -> Report:
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (processes, clocks, _) in enumerate(WAYS.values()):
+            bodies = Path(folder) / str(number)
+            bodies.mkdir()
+            make_bodies(bodies, events, reporters, processes=processes, clocks=clocks)
+        for _ in range(repeats):
+            for number, (name, (_, _, apart)) in enumerate(WAYS.items()):
+                found[name].append(measure(Path(folder) / str(number), events, reporters, apart))
+                print(f"{name}: {found[name][-1]['per_second']:,.0f} events/s", file=sys.stderr, flush=True)
     rows = []
-    for name, (processes, clocks, apart) in WAYS.items():
-        found = measure(events, reporters, processes=processes, clocks=clocks, apart=apart)
-        print(f"{name}: {found['per_second']:,.0f} events a second", file=sys.stderr, flush=True)
-        rates = (found["per_second"], AIMS[clocks], found["per_second_stamped"], found["per_second_of_processor"])
-        memory = (found["memory_quarter"], found["memory_half"], found["memory_end"])
-        past = (found["past_median"], found["past_p99"], found["past_most"])
-        cells = [Figure.of([value]) for value in (*rates, *memory)]
-        cells += [Figure.of([value], digits=1) for value in past]
-        rows.append(Row((name,), (*cells, Figure(PAST_AIM_MS))))
+    for name, (_, clocks, _) in WAYS.items():
+
+        def figure(key: str, digits: int = 0, runs: list[dict[str, float]] = found[name]) -> Figure:
+            return Figure.of((run[key] for run in runs), digits=digits)
+
+        cells = (
+            figure("per_second"),
+            Figure(AIMS[clocks]),
+            *map(figure, ("per_second_stamped", "per_second_of_processor")),
+            *map(figure, ("memory_quarter", "memory_half", "memory_three_quarters", "memory_end")),
+            *(figure(key, 1) for key in ("past_median", "past_p99", "past_most")),
+            Figure(PAST_AIM_MS),
+        )
+        rows.append(Row((name,), cells))
     columns = (
         "way",
         "stored, events/s",
@@ -260,6 +271,7 @@ def report(events: int, reporters: int) -> Report:
         "events/s of the service's processor time",
         "memory at a quarter, MiB",
         "at half",
+        "at three quarters",
         "at the end",
         "past of a failure, median, ms",
         "past of a failure, 99 %, ms",
@@ -273,8 +285,9 @@ def report(events: int, reporters: int) -> Report:
                 "",
                 "Stored: until every reporter had its last answer. Stamped: until nothing waits any more. The past: "
                 f"the last 25 events before each of {ASKED} failures from everywhere in the order, over one "
-                "connection, when all are stored.",
-                Table("ways", columns, tuple(rows), f"One run of each; pasts are over {ASKED} questions."),
+                "connection, when all are stored. Memory: the most up to then; what is kept in memory is full after "
+                "some hundred thousand events.",
+                Table("ways", columns, tuple(rows), median_of(repeats, f"All ways in turns; pasts: {ASKED} a run.")),
             )
         ],
         packages=("fastapi", "uvicorn", "msgspec"),
@@ -288,7 +301,8 @@ def main(arguments: list[str]) -> int:
         post(Path(arguments[3]), int(arguments[1]), int(arguments[2]))
         return 0
     rest, to = target(arguments)
-    return deliver(report(int(rest[0]) if rest else 1_000_000, int(rest[1]) if len(rest) > 1 else 4), to)
+    events, reporters, repeats = (int(rest[at]) if len(rest) > at else default for at, default in enumerate(DEFAULTS))
+    return deliver(report(events, reporters, repeats), to)
 
 
 if __name__ == "__main__":
