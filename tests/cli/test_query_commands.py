@@ -313,8 +313,9 @@ def judged_directory(tmp_path: Path, events: list[Event]) -> Path:
 def test_orders_that_could_not_be_judged_have_no_tick_and_no_count(run: Run, tmp_path: Path) -> None:
     inferred = [Event(process="a", index=1, sends=("~m",)), Event(process="b", index=1, receives=("~m",))]
     path = judged_directory(tmp_path, inferred)
+    assert run("check", path).status == 0, "nobody asked for a certain order"
     done = run("check", path, "--delta", "5")
-    assert done.status == 0
+    assert (done.status, done.err) == (2, "beforehand: asked for, but not judged: temporal order\n")
     assert "✓" not in done.out
     for order in ("FIFO", "causal", "total", "temporal"):
         assert f"? {order} order: not judged: all 1 receives are of inferred messages\n" in done.out
