@@ -110,7 +110,7 @@ export class Selection {
   async step(pane, key) {
     const spots = pane.spots.filter((spot) => spot.x >= 0 && spot.x <= pane.camera.width);
     if (!spots.length) return this.app.say("No single events are in sight: zoom in first (+).");
-    const here = this.pane === pane && this.relations ? pane.spots.find((spot) => spot.role === "selected") : null;
+    const here = this.pane === pane && this.relations ? this.spotIn(pane) : null;
     if (!here) {
       const middle = pane.camera.width / 2;
       const near = spots.reduce((a, b) => (Math.abs(b.x - middle) < Math.abs(a.x - middle) ? b : a));
@@ -119,6 +119,12 @@ export class Selection {
     const along = key === "ArrowLeft" ? -1 : key === "ArrowRight" ? 1 : 0;
     const next = along ? neighbour(pane, here, along) : across(pane, here, key === "ArrowDown" ? 1 : -1);
     if (next) return this.choose(pane, pane.named(next.event.lane, next.event.index), { reveal: true });
+  }
+
+  // By name: the picture may be a frame behind keys that come fast, and still show the one before as chosen.
+  spotIn(pane) {
+    const { spots } = pane;
+    return spots.find(({ event }) => pane.named(event.lane, event.index) === this.id) ?? spots.find((spot) => spot.role === "selected");
   }
 }
 
