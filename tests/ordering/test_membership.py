@@ -22,6 +22,7 @@ from beforehand.ordering import (
     Persist,
     Refused,
     Rendezvous,
+    SetTimer,
     Skeen,
     Transmit,
 )
@@ -339,6 +340,18 @@ def test_a_delivery_is_acknowledged_after_the_interval_and_at_once_to_who_waits_
     assert not acknowledgements(b.receive("a", of_a(3), now=9))
     assert acknowledgements(b.tick(now=11)) == [(("a",), (2, 3))]
     assert acknowledgements(b.receive("a", of_a(4), now=100)) == [(("a",), (4,))]
+
+
+def test_what_is_owed_soon_does_not_make_the_timer_spin_while_the_view_is_flushed() -> None:
+    b = Membership("b", View("abc"), lambda n, v, k: Fifo(n, v, number=k), notice_interval=1_000)
+    b.receive("a", Awaited(), now=0)
+    b.receive("a", of_a(1), now=0)
+    b.receive("a", of_a(2), now=3)  # To be acknowledged at 10.
+    b.receive("a", Prepare(ballot=Ballot(0, 1, "a"), members=("a", "b")), now=5)
+    assert b.flushing
+    timers = [effect.at for effect in b.tick(now=10) if isinstance(effect, SetTimer)]
+    assert timers
+    assert all(at is None or at > 10 for at in timers)
 
 
 def test_who_is_waited_for_remembers_it_across_a_crash() -> None:

@@ -71,8 +71,9 @@ class Notices:
 
     def tick(self, stability: Stability, view: View, call: Effects, now: int, *, flushing: bool) -> None:
         """Tell what it is time to tell; while the view is flushed, that is settled there."""
-        if not flushing:
-            self._give_soon(stability, view, call, now)
+        if flushing:
+            self._soon = None  # Otherwise it stays due, and our driver would tick again and again meanwhile.
+        self._give_soon(stability, view, call, now)
         if self._at is None or now >= self._at:
             self._at = self._soon = None
             owed, stable = stability.take_news() if not flushing else ([], None)
