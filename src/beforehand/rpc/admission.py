@@ -5,13 +5,12 @@ Guarantees:
      request that builds on a base which is not known here is refused, so that it is sent again with a full stamp.
   2. A stamp that claims events which this process or one of its lanes has not made is refused whole, and so is one
      that names a process which `known` denies.
-  3. A message that comes a second time is not received twice, as long as it is among the last `REMEMBERED_MAX`.
+  3. A message that comes a second time is not received twice, as long as it is among the last (see `remembered`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,10 +33,10 @@ from beforehand.errors import (
 from beforehand.rpc.headers import Carried, read
 from beforehand.rpc.lane import Lane
 from beforehand.rpc.policies import Counter, Late, Policies, Unstamped
+from beforehand.rpc.remembered import Remembered
 
-__all__ = ["REMEMBERED_MAX", "Admission", "Outcome"]
+__all__ = ["Admission", "Outcome"]
 
-REMEMBERED_MAX: Final = 4096
 _WARNED_MAX: Final = 1000
 
 _log: Final = logging.getLogger("beforehand.rpc")
@@ -63,6 +62,7 @@ class Admission:
         counter: Counter,
         lanes: Mapping[str, Lane],
         *,
+        remembered: Remembered,
         known: Callable[[str], bool] | None,
         view: View | None,
         ordering: OrderingClock | None = None,
@@ -70,11 +70,11 @@ class Admission:
         self._policies: Final = policies
         self._counter: Final = counter
         self._lanes: Final = lanes  # All that count here: what a stamp may not run ahead of.
+        self._remembered: Final = remembered
         self._known: Final = known
         self._view: Final = view
         self._ordering: Final = ordering
         self._lock: Final = Lock()
-        self._seen: OrderedDict[str, None] = OrderedDict()  # Ids of messages received; at most REMEMBERED_MAX.
         self._warned: set[str] = set()  # Peers that were warned of; at most _WARNED_MAX.
 
     def read(
@@ -109,9 +109,10 @@ class Admission:
         stamp = carried.stamp.time if isinstance(carried.stamp, OrderingStamp) else carried.stamp
         if stamp is None:
             self.admit_unstamped(carried.sender or peer)
-        message = carried.message
-        attributes = {"peer": peer} if peer and carried.sender is None else None
-        if message is not None and self._is_repeated(message):
+        message, sender = carried.message, carried.sender
+        attributes = {"peer": peer} if peer and sender is None else None
+        is_new = sender is not None and self._remembered.note(sender, carried.event)
+        if message is not None and not is_new:
             self._counter.add("received_again")
             attributes = {"message.repeated": message}
             message = None
@@ -122,14 +123,10 @@ class Admission:
         if error is not None:
             self.count_refused(error)
             return False
+        if is_new and sender is not None:
+            self._remembered.close(sender, carried.event)
         self._counter.add("received")
         return True
-
-    def count_received(self, message: str) -> None:
-        """A message whose stamp was taken over elsewhere."""
-        if self._is_repeated(message):
-            self._counter.add("received_again")
-        self._counter.add("received")
 
     def admit_unstamped(self, peer: str) -> None:
         """A message without a stamp, from a peer as far as it is known: count it, warn, or refuse the call."""
@@ -178,15 +175,6 @@ class Admission:
             for process in stamp:
                 if not self._known(process):
                     raise StampDecodeError(f"it names {process!r}, which is not known here")
-
-    def _is_repeated(self, message: str) -> bool:
-        with self._lock:
-            if message in self._seen:
-                return True
-            self._seen[message] = None
-            if len(self._seen) > REMEMBERED_MAX:
-                self._seen.popitem(last=False)
-            return False
 
 
 def _refuse_base(bases: Mapping[bytes, int], life: bytes, count: int) -> None:

@@ -11,7 +11,7 @@ from beforehand.rpc.differences import Base, Link
 from beforehand.rpc.headers import HTTP_LIMIT
 from beforehand.rpc.ordered import Posted
 
-__all__ = ["Arrival", "Call"]
+__all__ = ["Arrival", "Call", "arrived"]
 
 
 class Call(Struct, frozen=True):
@@ -39,3 +39,9 @@ class Arrival(Struct, frozen=True):
     lost: tuple[OrderingStamp, ...] = ()  # Replies that did not arrive, to be voided with this one.
     mended: bool = False  # It had no stamp, but listed failed calls, which were voided.
     base: Base | None = None  # The event of its send, if its sender takes differences.
+
+
+def arrived(interface: str, base: Base | None, limit: int) -> Arrival:
+    """A request that came as a difference, the short way."""
+    assert base is not None
+    return Arrival(interface, base.process, f"{base.process}:{base.event}", limit, stamped=True, base=base)

@@ -29,7 +29,7 @@ from beforehand.clocks.vector import ENTRIES_MAX
 from beforehand.errors import InputError, StampTooLargeError
 from beforehand.reporting import Reporter
 from beforehand.rpc.admission import Admission, Outcome
-from beforehand.rpc.calls import Arrival, Call
+from beforehand.rpc.calls import Arrival, Call, arrived
 from beforehand.rpc.differences import Base, Difference, Link, life_text
 from beforehand.rpc.direct import Direct
 from beforehand.rpc.headers import (
@@ -43,6 +43,7 @@ from beforehand.rpc.headers import (
 from beforehand.rpc.lane import Lane
 from beforehand.rpc.ordered import OrderedLane, Posted
 from beforehand.rpc.policies import CallFigures, Counter, Oversize, Policies
+from beforehand.rpc.remembered import Remembered
 
 __all__ = ["Causality"]
 
@@ -86,13 +87,22 @@ class Causality:
         self._lock: Final = Lock()  # Of `_free`.
         counted = {} if ordering else {self._lane.process: self._lane, **self._lanes}
         ordering_clock = None if self._ordered is None else self._ordered.clock
+        remembered = Remembered(self._lane.clock.locked())
         self._admission: Final = Admission(
-            policies, self._counter, counted, known=known, view=view, ordering=ordering_clock
+            policies,
+            self._counter,
+            counted,
+            remembered=remembered,
+            known=known,
+            view=view,
+            ordering=ordering_clock,
         )
         # A base is an event of one lane, and who receives next may be another: there stamps are full.
         self._differs: Final = policies.differences and not lanes
         plain = reporter is None and not ordering and not lanes
-        self._direct: Final = Direct(self._lane, self._admission, known) if plain else None
+        self._direct: Final = Direct(self._lane, self._counter, remembered, known) if plain else None
+        # What carriers may call themselves, for requests and replies alike.
+        self._short: Final = self._direct if self._differs and only is None else None
 
     @property
     def process(self) -> str:
@@ -109,7 +119,10 @@ class Causality:
         return self._ordered.clock.stamp() if self._ordered is not None else self._here().clock.stamp()
 
     def figures(self) -> CallFigures:
-        return self._counter.figures()
+        direct = self._direct
+        if direct is None:
+            return self._counter.figures()
+        return self._counter.figures(sent=direct.sent, received=direct.received)
 
     def event(self, name: str, attributes: Mapping[str, str] | None = None) -> str:
         """A local event: its id, `process:count`. It is reported if there is a reporter."""
@@ -153,9 +166,8 @@ class Causality:
         if self._only is not None and not self._only(interface):
             return Call(interface, {}, to, limit, covered=False)
         if link is not None and self._direct is not None and self._differs and again:
-            base = link.base(self._lane.life)
-            if base is not None and (text := self._direct.out(base, limit)) is not None:
-                self._counter.add_difference()
+            text = self._direct.ask(link, limit)
+            if text is not None:
                 return Call(interface, {DIFFERENCE_HEADER: text}, to, limit, link=link)
         name = f"call {interface}"
         if self._ordered is not None:
@@ -185,8 +197,10 @@ class Causality:
         """A request came. In causal ordering it waits in this thread. Raises if a policy refuses the call."""
         if self._only is not None and not self._only(interface):
             return Arrival(interface, limit=limit, covered=False)
-        if self._direct is not None and (base := self._direct.take(headers, limit)) is not None:
-            return Arrival(interface, base.process, f"{base.process}:{base.event}", limit, stamped=True, base=base)
+        if self._direct is not None and len(headers) == 1 and DIFFERENCE_HEADER in headers:
+            base = self._direct.take(headers[DIFFERENCE_HEADER], limit)
+            if base is not None:
+                return arrived(interface, base, limit)
         carried, name = self._admission.read(headers, limit, self._now, is_reply=False), f"serve {interface}"
         if self._ordered is None:
             lane = self._here()
@@ -215,7 +229,6 @@ class Causality:
         if self._direct is not None and arrival.base is not None and carries_result and self._differs:
             text = self._direct.out(arrival.base, arrival.limit)
             if text is not None:
-                self._counter.add_difference()
                 return {DIFFERENCE_HEADER: text}
         name = f"answer {arrival.interface}"
         ignored = not carries_result and self.policies.ignore_replies_without_result
@@ -247,10 +260,12 @@ class Causality:
         """The reply came. In causal ordering it waits in this thread. Raises if a policy refuses it."""
         if not call.covered:
             return
-        if self._direct is not None and (base := self._direct.take(headers, call.limit)) is not None:
-            if call.link is not None:
-                call.link.answered(self._lane.life, base)
-            return
+        if self._direct is not None and len(headers) == 1 and DIFFERENCE_HEADER in headers:
+            base = self._direct.take(headers[DIFFERENCE_HEADER], call.limit)
+            if base is not None:
+                if call.link is not None:
+                    call.link.answered(self._lane.life, base)
+                return
         name = f"answered {call.interface}"
         carried = self._admission.read(headers, call.limit, self._now, is_reply=True)
         if self._ignores(carried, call, carries_result=carries_result):

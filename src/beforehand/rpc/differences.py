@@ -28,7 +28,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from secrets import token_bytes
 from threading import Lock
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -102,7 +102,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Difference)
 _ordered_decoder: Final = msgspec.msgpack.Decoder(OrderedDifference)
 
 
-class Base(NamedTuple):
+class Base(msgspec.Struct, frozen=True):
     """An event of a peer that we heard of, and what is known of it."""
 
     process: str
@@ -118,6 +118,9 @@ class Link:
     def __init__(self) -> None:
         self._lock: Final = Lock()
         self._own = b""  # The life of the caller that the bases belong to.
+        self._one: Base | None = (
+            None  # The base of the next request, where there is one only and it need not be full.
+        )
         self._bases: dict[bytes, Base] = {}  # By life, the last to answer last; at most BASES_MAX.
         self._pause = _PAUSE_MIN  # Calls that went with full stamps after the last refusal.
         self._full = 0  # Calls that still go with full stamps.
@@ -127,36 +130,38 @@ class Link:
         """For the next request of the life `own`, to one process if `to` names it. None: its stamp must be full."""
         with self._lock:
             if own != self._own:
-                self._own, self._bases = own, {}
+                self._begin(own)
             if self._full:
                 self._full -= 1
+                self._choose()
                 return ()
             return tuple([base for base in self._bases.values() if not to or base.process == to])
 
     def base(self, own: bytes) -> Base | None:
         """The same where there is one base only; else None, and nothing has changed."""
         with self._lock:
-            if self._full or len(self._bases) != 1 or own != self._own:
-                return None
-            (base,) = self._bases.values()
-            return base
+            return self._one if own == self._own else None
 
     def answered(self, own: bytes, base: Base) -> None:
         """A reply came."""
         with self._lock:
             if own != self._own:
-                self._own, self._bases = own, {}
+                self._begin(own)
             self._answers += 1
-            bases = self._bases
-            before = bases.pop(base.life, None)
-            bases[base.life] = base if before is None or before.mine <= base.mine else before
-            if len(bases) == 1:
+            bases, life = self._bases, base.life
+            before = bases.get(life)
+            if before is not None and self._one is before:  # The usual case, and nothing else can change.
+                if before.mine <= base.mine:
+                    self._one = bases[life] = base
                 return
+            bases.pop(life, None)
+            bases[life] = base if before is None or before.mine <= base.mine else before
             # Those that are no longer there would make all differences longer.
-            for life in [life for life, old in bases.items() if old.mine < base.mine - _LAG_MAX]:
-                del bases[life]
+            for old in [old for old in bases.values() if old.mine < base.mine - _LAG_MAX]:
+                del bases[old.life]
             if len(bases) > BASES_MAX:
                 del bases[next(iter(bases))]
+            self._choose()
 
     def refused(self) -> None:
         """A process behind the address knows none of the bases. It is new there; or there are too many.
@@ -168,6 +173,13 @@ class Link:
             soon = self._answers < _PAUSE_MAX
             self._full = self._pause = min(2 * self._pause, _PAUSE_MAX) if soon else _PAUSE_MIN
             self._answers = 0
+            self._choose()
+
+    def _begin(self, own: bytes) -> None:
+        self._own, self._bases, self._one = own, {}, None
+
+    def _choose(self) -> None:
+        self._one = next(iter(self._bases.values())) if len(self._bases) == 1 and not self._full else None
 
 
 def new_life() -> bytes:

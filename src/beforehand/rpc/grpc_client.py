@@ -16,7 +16,7 @@ from beforehand.rpc.calls import Call
 from beforehand.rpc.carrying import Causality
 from beforehand.rpc.differences import Link
 from beforehand.rpc.grpc_future import RepeatingFuture
-from beforehand.rpc.grpc_metadata import details_with, headers_of, wants_full_stamp
+from beforehand.rpc.grpc_metadata import details_with, difference_of, headers_of, wants_full_stamp
 from beforehand.rpc.headers import GRPC_LIMIT
 
 __all__ = ["CausalClientInterceptor", "finish"]
@@ -100,7 +100,17 @@ class CausalClientInterceptor(
 
 def finish(causality: Causality, call: Call, outcome: Any) -> None:
     """The call is over: its reply came, or it failed."""
-    headers = headers_of(outcome.trailing_metadata())
+    metadata = outcome.trailing_metadata()
+    direct = causality._short
+    text = None if direct is None or call.link is None else difference_of(metadata)
+    if (
+        direct is not None
+        and call.link is not None
+        and text is not None
+        and direct.heard(call.link, text, call.limit)
+    ):
+        return
+    headers = headers_of(metadata)
     if not headers and (code := outcome.code()) is not grpc.StatusCode.OK:
         causality.failed(call, code.name if code is not None else "no status")
     else:

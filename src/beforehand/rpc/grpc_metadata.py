@@ -17,7 +17,15 @@ from beforehand.rpc.calls import Call
 from beforehand.rpc.headers import CARRIED_HEADERS, DIFFERENCE_HEADER
 from beforehand.rpc.refusing import BASE_UNKNOWN, REFUSED_HEADER
 
-__all__ = ["CallDetails", "details_with", "headers_of", "metadata_with", "refuses_base", "wants_full_stamp"]
+__all__ = [
+    "CallDetails",
+    "details_with",
+    "difference_of",
+    "headers_of",
+    "metadata_with",
+    "refuses_base",
+    "wants_full_stamp",
+]
 
 
 class CallDetails(NamedTuple):
@@ -37,6 +45,17 @@ def headers_of(metadata: Iterable[Any] | None) -> dict[str, str]:
     for key, value in metadata or ():
         if key in CARRIED_HEADERS and isinstance(value, str):
             found[key] = f"{found[key]}, {value}" if key in found else value
+    return found
+
+
+def difference_of(metadata: Iterable[Any] | None) -> str | None:
+    """The difference, if there is one and nothing else of ours: that may go the short way."""
+    found: str | None = None
+    for key, value in metadata or ():
+        if key in CARRIED_HEADERS:
+            if found is not None or key != DIFFERENCE_HEADER or not isinstance(value, str):
+                return None
+            found = value
     return found
 
 

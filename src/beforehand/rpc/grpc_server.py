@@ -13,10 +13,10 @@ from typing import Any, Final
 import grpc
 
 from beforehand.errors import BeforehandError
-from beforehand.rpc.calls import Arrival
+from beforehand.rpc.calls import Arrival, arrived
 from beforehand.rpc.carrying import Causality
-from beforehand.rpc.grpc_metadata import headers_of, metadata_with
-from beforehand.rpc.headers import GRPC_LIMIT
+from beforehand.rpc.grpc_metadata import difference_of, headers_of, metadata_with
+from beforehand.rpc.headers import DIFFERENCE_HEADER, GRPC_LIMIT
 from beforehand.rpc.refusing import REFUSED_HEADER, refusal
 
 __all__ = ["METHODS_MAX", "CausalServerInterceptor", "behaviour_of", "rewrapped"]
@@ -58,14 +58,24 @@ class CausalServerInterceptor(grpc.ServerInterceptor):  # type: ignore[misc]
                     return single(request, context)
             return single(request, context)
 
+        direct, limit = None if self._tasks else self._causality._short, self._limit
+
         def single(request: Any, context: Any) -> Any:
-            arrival = self._arrived(method, context)
+            base = None
+            if direct is not None and (text := difference_of(context.invocation_metadata())) is not None:
+                base = direct.take(text, limit)
+            arrival = self._arrived(method, context) if base is None else None
             try:
                 reply = inner(request, context)
             except BaseException as error:
-                self._reply(arrival, context, type(error).__name__)
+                self._reply(arrival or arrived(method, base, limit), context, type(error).__name__)
                 raise
-            self._reply(arrival, context, "")
+            text = None if base is None or direct is None else direct.out(base, limit)
+            if text is None:
+                self._reply(arrival or arrived(method, base, limit), context, "")
+            else:
+                before, pair = context.trailing_metadata(), (DIFFERENCE_HEADER, text)
+                context.set_trailing_metadata((*before, pair) if before else (pair,))
             return reply
 
         def stream(request: Any, context: Any) -> Iterator[Any]:

@@ -102,6 +102,11 @@ class Counter:
             self._counts["sent"] += 1
             self._counts["sent_differences"] += 1
 
-    def figures(self) -> CallFigures:
+    def figures(self, *, sent: int = 0, received: int = 0) -> CallFigures:
+        """With differences that were sent and received beside those counted here."""
         with self._lock:
-            return CallFigures(**self._counts)
+            counts = self._counts.copy()
+        counts["sent"] += sent
+        counts["sent_differences"] += sent
+        counts["received"] += received
+        return CallFigures(**counts)
