@@ -75,6 +75,7 @@ def test_a_saved_scenario_replays(tmp_path: Path) -> None:
     [
         ("", "not a scenario"),
         ("[]", "not a scenario"),
+        ('{"other": ' + "[" * 100_000, "not a scenario"),
         ('{"protocol": "fifo", "processes": ["a"], "operations": []}', "2 to 64 processes"),
         ('{"protocol": "fifo", "processes": ["a", "b"], "operations": [], "loss": 0.5}', "needs the reliable link"),
         (

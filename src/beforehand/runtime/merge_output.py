@@ -248,7 +248,7 @@ class StreamOutput:
             return
         try:
             future.set_result(msgspec.json.decode(data, type=_Answer))
-        except (msgspec.MsgspecError, ValueError):  # Nobody takes this subject: the stream is gone.
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # Nobody takes this subject: the stream is gone.
             future.set_result(_Answer(error={"description": "no stream takes it"}))
 
     async def _last_of(self, channel: str, reader: RecordReader) -> tuple[int, Arrived]:

@@ -243,7 +243,7 @@ class Publisher:
         token = message.subject.rpartition(".")[2]
         try:
             answer = msgspec.json.decode(message.data, type=_Answer)
-        except (msgspec.MsgspecError, ValueError):  # ValueError: not UTF-8.
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # ValueError: not UTF-8.
             answer = _Answer(error={"description": "no stream takes this channel"})
         if answer.error is not None:
             said = " ".join(str(answer.error.get("description", "")).split())

@@ -244,5 +244,5 @@ def read_scenario(path: Path) -> Scenario:
         return msgspec.json.decode(data, type=Scenario)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a scenario: {error}") from None
