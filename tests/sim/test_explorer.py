@@ -196,7 +196,7 @@ def test_a_campaign_goes_on_where_it_was_cut(tmp_path: Path) -> None:
 
 def test_the_command_explores_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fifo", "--messages", "1", "--kind", "bare", "--to", str(tmp_path)]) == 0
-    assert "5 configurations, 36 states" in capsys.readouterr().out
+    assert "5 configurations, 18 states" in capsys.readouterr().out
     assert main(["fifo", "--messages", "2", "--matrix"]) == 0
     assert capsys.readouterr().out.startswith("fifo               fifo: yes  causal: no  total: no\n")
     with pytest.raises(SystemExit):

@@ -31,7 +31,7 @@ from beforehand.ordering import (
 )
 from beforehand.sim.explorer.operations import ADMIT, EVICT, FORCE, LEAVE
 from beforehand.sim.explorer.oracle import Happening, What, bit_of
-from beforehand.sim.explorer.post import Post
+from beforehand.sim.explorer.post import NOTHING, Post
 
 __all__ = ["OUTSIDE", "STOPPED", "Automaton", "Cut", "Step"]
 
@@ -92,6 +92,9 @@ class Automaton:
         self.departed: Final[list[bool]] = []  # By cell: whether it has left the group.
         self.waiting: Final[list[str]] = []  # By cell: what it waits for; empty if for nothing.
         self.received: Final[list[dict[int, Step]]] = []  # By cell: packet to step, as far as it is known.
+        self.taken: Final[
+            list[tuple[int, int, int]]
+        ] = []  # Steps: cell, packet or NOTHING, and the cell it leads to.
         self._operated: Final[dict[tuple[int, int], Step | None]] = {}
         self._ticked: Final[dict[int, Step | None]] = {}
         self._restarted: Final[dict[int, Step]] = {}
@@ -110,6 +113,19 @@ class Automaton:
             step = self.received[cell][packet] = found
         return step
 
+    def is_idle(self, cell: int, packet: int) -> bool:
+        """Whether nothing comes of the packet's arrival."""
+        return _idle(self.receive(cell, packet), cell)
+
+    def known(self, cell: int, operations: tuple[int, ...]) -> list[tuple[int, Step]]:
+        """All steps from the cell that were asked for, with the packet that arrives, or NOTHING."""
+        done = self.done[cell]
+        others = [
+            self._ticked.get(cell),
+            self._operated.get((cell, operations[done])) if done < len(operations) else None,
+        ]
+        return [*self.received[cell].items(), *((NOTHING, step) for step in others if step is not None)]
+
     def operate(self, cell: int, operation: int) -> Step | None:
         """The next operation is done; None: not now."""
         key = (cell, operation)
@@ -122,8 +138,7 @@ class Automaton:
         if cell not in self._ticked:
             step = self._call(cell, self._tick)
             assert step is not None
-            idle = step.cell == cell and not step.out and not step.happenings and not step.failure
-            self._ticked[cell] = None if idle else step
+            self._ticked[cell] = None if _idle(step, cell) else step
         return self._ticked[cell]
 
     def crash(self, cell: int) -> int:
@@ -265,6 +280,10 @@ class Automaton:
         self.waiting.append(waits)
         self.received.append({})
         return number
+
+
+def _idle(step: Step, cell: int) -> bool:
+    return step.cell == cell and not step.out and not step.happenings and not step.failure
 
 
 def _changes(protocol: Any) -> bool:

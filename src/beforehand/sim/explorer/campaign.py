@@ -166,13 +166,13 @@ class Worker:
 
     def __init__(self, stack: Stack) -> None:
         self._stack: Final = stack
-        self._engine = Engine(Explorer(stack))
+        self._engine = Engine(Explorer(stack), prove_repeats=True)
 
     def explore(self, configurations: Iterable[Configuration], states_max: int | None) -> Iterator[Exploration]:
         for configuration in configurations:
             yield self._engine.explore(configuration, states_max=states_max)
             if self._engine.remembered > REMEMBERED_MAX:
-                self._engine = Engine(Explorer(self._stack))
+                self._engine = Engine(Explorer(self._stack), prove_repeats=True)
 
 
 _here: list[Worker] = []

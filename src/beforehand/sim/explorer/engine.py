@@ -5,6 +5,9 @@ moves, and this module answers its questions by asking the same automata and the
 finds nothing by itself. When a step fails, an order is broken, a final state lacks something or none is reached, what
 was computed is thrown away and the configuration is searched again in Python, which yields the counterexample.
 
+With `prove_repeats` the states in which a packet is under way again are not searched where it can be proved that such
+a packet does nothing (`repetition`): there are fewer states then, and final ones only without repetitions.
+
 It applies to configurations whose members stay, without early timers: the parts `bare` and `link`. All others go to
 the search in Python at once.
 
@@ -30,6 +33,7 @@ from beforehand.sim.explorer.automaton import Step
 from beforehand.sim.explorer.configuration import Configuration
 from beforehand.sim.explorer.moves import State
 from beforehand.sim.explorer.operations import EVICT
+from beforehand.sim.explorer.repetition import is_harmless
 from beforehand.sim.explorer.search import Exploration, Explorer, Search
 
 __all__ = ["MEMORY_MAX", "Engine"]
@@ -52,8 +56,9 @@ Numbers = npt.NDArray[np.int32]
 class Engine:
     """Of one explorer, which it may share with searches in Python."""
 
-    def __init__(self, explorer: Explorer, *, memory_max: int = MEMORY_MAX) -> None:
+    def __init__(self, explorer: Explorer, *, memory_max: int = MEMORY_MAX, prove_repeats: bool = False) -> None:
         self.explorer: Final = explorer
+        self._prove_repeats: Final = prove_repeats and explorer.stack.link is None
         self._memory_max: Final = memory_max
         self._answers: Integers = np.zeros((ANSWERS_MIN, 2), np.int64)
         self._answered = 0
@@ -84,8 +89,14 @@ class Engine:
         """Search one configuration, as `Explorer.explore` does."""
         began, explorer = time.perf_counter(), self.explorer
         if self.applies_to(configuration):
-            ends = set[State]()
-            complete = self._search(configuration, states_max or 0, ends)
+            ends, complete = set[State](), None
+            if self._prove_repeats and configuration.faults.repeats:
+                once = replace(configuration, faults=replace(configuration.faults, repeats=0))
+                complete = self._search(once, states_max or 0, ends)
+                if complete and not is_harmless(explorer.automata, explorer.post, once):
+                    ends, complete = set[State](), None
+            if complete is None:
+                complete = self._search(configuration, states_max or 0, ends)
             if complete is not None:
                 if finals is not None:
                     finals |= ends
