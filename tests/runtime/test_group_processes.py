@@ -14,7 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -119,6 +119,15 @@ class Members:
 
     def state(self, label: str, name: str) -> Path:
         return self.folder / f"{label}.{name}.db"
+
+    def ends(self) -> dict[str, str]:
+        """For a proxy before every member of every group."""
+        return {f"{label} {name}": self.peers[label][name] for label in self.orders for name in NAMES}
+
+    def behind(self, places: Mapping[str, str], label: str, name: str) -> dict[str, dict[str, str]]:
+        """What a member is given so that this proxy is between it and the others."""
+        others = {other: places[f"{label} {other}"] for other in NAMES}
+        return {"peers": {**others, name: self.peers[label][name]}}
 
     def start(self, name: str, also: Callable[[str], dict[str, Any]] = lambda label: {}) -> None:
         """`also`: what it is given as a member of the group with this label."""
@@ -226,10 +235,10 @@ def recorded() -> dict[str, Log]:
 
 def over(way: str, broker: EmbeddedBroker, run: str, label: str) -> dict[str, str]:
     """What a member is given so that its group is on this transport."""
-    return {"key": "k" * 32} if way == "tcp" else {"key": "k" * 32, "stream": f"{broker.url}/{run}-{label.upper()}"}
+    return {"key": "k" * 32} | ({"stream": f"{broker.url}/{run}-{label.upper()}"} if way == "nats" else {})
 
 
-@pytest.fixture(scope="module", params=["tcp", "nats"])
+@pytest.fixture(scope="module", params=["tcp", "nats", "wires"])
 def killed(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -238,18 +247,23 @@ def killed(
 ) -> dict[str, Log]:
     """One is killed as it starts; two while messages flow; then one for good, which is evicted where there are views.
 
-    Once it is the first of the view, which leads or coordinates, and once the last.
+    It is evicted while another is away, which returns. Once it is the first of the view, which leads or coordinates,
+    and once the last; and once a proxy between the members delays, and cuts connections.
     """
     way: str = request.param
-    gone, choose = {"tcp": "ada", "nats": "eve"}[way], random.Random(way)
+    gone, choose = {"tcp": "ada", "nats": "eve", "wires": "bob"}[way], random.Random(way)
     folder = tmp_path_factory.mktemp(f"killed-{way}-")
     away = folder / "gone"
 
     def also(name: str, label: str) -> dict[str, Any]:
         evicting = {"evict": gone, "evict when": str(away)} if name == "cy" and label in WITH_VIEWS else {}
-        return {**over(way, broker, "KILLED", label), **evicting, "options": bounds(BOUND_MS).get(label)}
+        wires = members.behind(places, label, name) if way == "wires" else {}
+        return {**over(way, broker, "KILLED", label), **wires, **evicting, "options": bounds(BOUND_MS).get(label)}
 
-    with Members(folder, {order: order for order in TOTAL}, pause=0.2) as members:
+    with (
+        Members(folder, {order: order for order in TOTAL}, pause=0.2) as members,
+        bad_wires(members.ends(), seed=5) if way == "wires" else nullcontext({}) as places,
+    ):
 
         def start(name: str) -> None:
             members.start(name, lambda label: also(name, label))
@@ -275,7 +289,9 @@ def killed(
             lambda: all(members.told(order, gone, "stable") for order in WITH_VIEWS), f"{gone} is told of nothing"
         )
         members.kill(gone)
+        members.kill("dee")
         away.touch()
+        start("dee")
         members.until_all_met()
         logs = members.logs()
     recorded.update({f"killed-{way}-{order}": log for order, log in logs.items()})
@@ -293,17 +309,14 @@ def on_bad_wires(
     way: str = request.param
     orders = {order: order for order in [*TOTAL, "causal-broadcast"]}
     with Members(tmp_path_factory.mktemp(f"wires-{way}-"), orders, pause=0.05) as members:
-        ends = {f"{order} {name}": members.peers[order][name] for order in orders for name in NAMES}
-        if way == "nats":
-            ends = dict.fromkeys(NAMES, broker.url.removeprefix("nats://"))
+        ends = members.ends() if way == "tcp" else dict.fromkeys(NAMES, broker.url.removeprefix("nats://"))
         with bad_wires(ends, seed=3, cut=0.01 if way == "tcp" else 0.005) as places:
 
             def also(name: str, label: str) -> dict[str, Any]:
                 given: dict[str, Any] = {"options": bounds(BOUND_MS).get(label)}
                 if way == "nats":
                     return given | {"key": "k" * 32, "stream": f"nats://{places[name]}/WIRES-{label.upper()}"}
-                others = {other: places[f"{label} {other}"] for other in NAMES}
-                return given | {"peers": {**others, name: members.peers[label][name]}}
+                return given | members.behind(places, label, name)
 
             for name in NAMES:
                 members.start(name, lambda label, name=name: also(name, label))  # type: ignore[misc]
